@@ -111,7 +111,9 @@ class Wire:
         version = wire.get("version")
         if version != VERSION:
             raise WireError(f"{cls.__name__}.version: expected {VERSION}, got {version!r}")
-        return typing.cast("Self", _decode_dataclass(cls, {k: v for k, v in wire.items() if k != "version"}, cls.__name__))
+        return typing.cast(
+            "Self", _decode_dataclass(cls, {k: v for k, v in wire.items() if k != "version"}, cls.__name__)
+        )
 
 
 def _encode_fields(value: Any) -> dict[str, Any]:

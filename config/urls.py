@@ -1,0 +1,11 @@
+"""Every address of the web application."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("interviews.urls")),
+    path("", include("grading.urls")),
+    path("accounts/", include("allauth.account.urls")),
+    path("admin/", admin.site.urls),
+]

@@ -1,0 +1,7 @@
+"""The room's WebSocket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+websocket_urlpatterns: list[Any] = []

@@ -1,0 +1,37 @@
+// Bundles static/js/*.js and static/css/*.css (each an entry) into static/dist, with source maps.
+// Fonts and icons come from npm packages; nothing is loaded from elsewhere at run time.
+import { readdirSync, rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import path from "node:path";
+import esbuild from "esbuild";
+
+const root = path.dirname(fileURLToPath(import.meta.url));
+const entries = ["js", "css"].flatMap((folder) =>
+  readdirSync(path.join(root, folder), { withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(js|css)$/.test(entry.name))
+    .map((entry) => path.join(root, folder, entry.name)),
+);
+
+const options = {
+  entryPoints: entries,
+  outdir: path.join(root, "dist"),
+  outbase: root,
+  bundle: true,
+  minify: true,
+  sourcemap: true,
+  format: "esm",
+  splitting: true,
+  target: ["es2022"],
+  loader: { ".woff2": "file", ".woff": "file", ".svg": "text" },
+  assetNames: "assets/[name]-[hash]",
+  chunkNames: "chunks/[name]-[hash]",
+  logLevel: "info",
+};
+
+if (process.argv.includes("--watch")) {
+  const context = await esbuild.context({ ...options, minify: false });
+  await context.watch();
+} else {
+  rmSync(options.outdir, { recursive: true, force: true });
+  await esbuild.build(options);
+}
