@@ -605,12 +605,6 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=("question", "number"), name="version_number_once_per_question"),
         ),
         migrations.AddConstraint(
-            model_name="questionversion",
-            constraint=models.UniqueConstraint(
-                fields=("question", "content_hash"), name="version_content_once_per_question"
-            ),
-        ),
-        migrations.AddConstraint(
             model_name="interviewquestion",
             constraint=models.UniqueConstraint(fields=("interview", "position"), name="interview_position_once"),
         ),

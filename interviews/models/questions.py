@@ -41,7 +41,7 @@ class QuestionVersion(models.Model):
 
     question = models.ForeignKey(Question, on_delete=models.PROTECT, related_name="versions")
     number = models.PositiveIntegerField()
-    #: SHA-256 of the folder it was loaded from, so that loading twice makes one version.
+    #: SHA-256 of the folder it was loaded from: a folder like its latest version makes no new one.
     content_hash = models.CharField(max_length=64)
     title = models.CharField(max_length=200)
     summary = models.CharField(max_length=300)
@@ -64,7 +64,6 @@ class QuestionVersion(models.Model):
         ordering = ["question", "-number"]
         constraints = [
             models.UniqueConstraint(fields=["question", "number"], name="version_number_once_per_question"),
-            models.UniqueConstraint(fields=["question", "content_hash"], name="version_content_once_per_question"),
         ]
 
     def __str__(self) -> str:
