@@ -49,3 +49,11 @@ def _environment() -> None:
 _environment()
 
 from config.settings import *  # noqa: E402, F403
+from config.settings import DATABASES as _DATABASES  # noqa: E402
+
+if _DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # A file, as in production: the in-memory database locks whole tables between threads.
+    _DATABASES["default"]["TEST"] = {"NAME": f"{_DATABASES['default']['NAME']}.test"}
+
+# Real hashing is slow on purpose; nothing here tests its strength.
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -93,7 +93,7 @@ def test_a_question_is_loaded_whole(bank: Path) -> None:
     assert version.outline.text == "Five minutes each.\n"
     assert {w.file: w.fails for w in version.wrong_answers.all()}["wraps.py"] == ["large_numbers"]
     (criterion,) = version.rubric.criteria.all()
-    assert (criterion.weight, [a.level for a in criterion.anchors.all()]) == (2, [1, 2, 3, 4])
+    assert (int(criterion.weight), [a.level for a in criterion.anchors.all()]) == (2, [1, 2, 3, 4])
 
 
 @pytest.mark.django_db
