@@ -18,6 +18,7 @@ DEBUG = ENVIRONMENT.debug
 BASE_URL = str(ENVIRONMENT.base_url).rstrip("/")
 REDIS_URL = ENVIRONMENT.redis_url
 HOST_SILENCE_S = ENVIRONMENT.host_silence_s
+RUNS_PER_MINUTE = ENVIRONMENT.runs_per_minute
 
 ALLOWED_HOSTS = [ENVIRONMENT.base_url.host or "", *ENVIRONMENT.allowed_hosts]
 CSRF_TRUSTED_ORIGINS = [BASE_URL]
@@ -147,7 +148,8 @@ TIME_ZONE = "UTC"
 
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / ENVIRONMENT.static_root
-STATICFILES_DIRS = [BASE_DIR / "static"]
+# Only what was built: the sources beside it import npm packages, which collectstatic could not follow.
+STATICFILES_DIRS = [("dist", BASE_DIR / "static" / "dist")]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {

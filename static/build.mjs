@@ -1,16 +1,30 @@
-// Bundles static/js/*.js and static/css/*.css (each an entry) into static/dist, with source maps.
-// Fonts and icons come from npm packages; nothing is loaded from elsewhere at run time.
-import { readdirSync, rmSync } from "node:fs";
+// Bundles static/js/*.js and static/css/*.css (each an entry) into static/dist, with source maps, and beside them a sprite
+// of the icons that the project uses. Fonts and icons come from npm packages; nothing is loaded from elsewhere at run time.
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import path from "node:path";
 import esbuild from "esbuild";
+import { buildSprite } from "./icons.mjs";
 
 const root = path.dirname(fileURLToPath(import.meta.url));
+const project = path.dirname(root);
 const entries = ["js", "css"].flatMap((folder) =>
   readdirSync(path.join(root, folder), { withFileTypes: true })
     .filter((entry) => entry.isFile() && /\.(js|css)$/.test(entry.name))
     .map((entry) => path.join(root, folder, entry.name)),
 );
+
+// What needs no bundling: the sprite and the images.
+const copies = {
+  name: "copies",
+  setup(build) {
+    build.onStart(() => {
+      mkdirSync(build.initialOptions.outdir, { recursive: true });
+      writeFileSync(path.join(build.initialOptions.outdir, "icons.svg"), buildSprite(project));
+      cpSync(path.join(root, "images"), path.join(build.initialOptions.outdir, "images"), { recursive: true });
+    });
+  },
+};
 
 const options = {
   entryPoints: entries,
@@ -26,6 +40,7 @@ const options = {
   assetNames: "assets/[name]-[hash]",
   chunkNames: "chunks/[name]-[hash]",
   logLevel: "info",
+  plugins: [copies],
 };
 
 if (process.argv.includes("--watch")) {
