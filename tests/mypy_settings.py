@@ -9,4 +9,4 @@ os.environ.update(
     RENDEZVOUS_BASE_URL="http://testserver",
 )
 
-from config.settings import *  # noqa: E402, F403
+from config.settings import *  # noqa: F403
