@@ -14,3 +14,5 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 app = Celery("rendezvous")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["grading"])
+# The current app is otherwise known to the importing thread alone, and views run in threads of their own.
+app.set_default()

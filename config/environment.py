@@ -35,6 +35,8 @@ class Environment(BaseSettings):
     log_json: bool = True
     #: A run whose host has not been heard of for this long is ended by the reaper.
     host_silence_s: Annotated[float, Field(gt=0)] = 8.0
+    #: How many runs one interview may start in a minute.
+    runs_per_minute: Annotated[int, Field(gt=0)] = 30
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 import types
 import typing
 from dataclasses import dataclass, field
@@ -42,6 +43,11 @@ def claim_key(run_id: str, attempt: int) -> str:
 def cancel_key(run_id: str) -> str:
     """Present when a stop was asked for; looked at before a run starts and announced on ``CANCEL_CHANNEL``."""
     return f"run:{run_id}:cancel"
+
+
+def hosts_key(queue: str) -> str:
+    """A Redis hash of the hosts that take runs from a queue: the host's id and its ``HostPresence`` as JSON."""
+    return f"hosts:{queue}"
 
 
 def queue_for(gpus: int) -> str:
@@ -102,6 +108,19 @@ class Wire:
     def to_wire(self) -> dict[str, Any]:
         """Plain JSON values. The outermost message carries the version."""
         return {"version": VERSION, **_encode_fields(self)}
+
+    def to_json(self) -> str:
+        """``to_wire`` as text. NaN and infinity, which JSON does not have, raise ``ValueError``."""
+        return json.dumps(self.to_wire(), allow_nan=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """``from_wire`` of the text. Raises ``WireError``, also for what is no JSON."""
+        try:
+            wire = json.loads(text)
+        except ValueError as error:
+            raise WireError(f"{cls.__name__}: not JSON ({error})") from None
+        return cls.from_wire(wire)
 
     @classmethod
     def from_wire(cls, wire: object) -> Self:
@@ -432,3 +451,13 @@ class Heartbeat(RunEvent):
 class Finished(RunEvent):
     kind: ClassVar[str] = "finished"
     result: RunResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPresence(Wire):
+    """What a GPU host's worker says of itself every second. ``seen_s`` is the clock of Redis, the one that all share."""
+
+    host: str
+    slots: int
+    free: int
+    seen_s: int
