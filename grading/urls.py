@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import URLPattern, URLResolver, path
+
+from grading import live
+from grading.api import api
 
 app_name = "grading"
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/runs/<uuid:run_id>/events", live.run_events, name="run_events"),
+    path("api/", api.urls),
+]
