@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, BinaryIO
@@ -49,12 +49,13 @@ class Part:
 
     It starts once the parts named in ``after`` are ready. ``is_ready`` is asked until it says yes; without it, a part is
     ready as soon as it runs, and a ``one_shot`` part when it has ended with 0. On stop, parts of a lower ``stop_wave`` are
-    gone before those of a higher one are told. ``identity`` is the user and group to run as.
+    gone before those of a higher one are told. ``environment`` is all that it gets, ours where there is none; ``identity``
+    is the user and group to run as.
     """
 
     name: str
     command: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
     after: tuple[str, ...] = ()
     is_ready: Callable[[], bool] | None = None
     one_shot: bool = False
@@ -163,7 +164,7 @@ class Supervisor:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **part.environment},
+            env=part.environment,
             process_group=0,
             preexec_fn=die_with_the_supervisor,
             user=user,
