@@ -134,6 +134,7 @@ def run(stack: Stack, started_s: float, *, verbose: bool) -> None:
         fail(f"The demo did not start: {error}\nMore stands in {stack.folder / 'logs'}")
     finally:
         (stack.folder / "links.txt").unlink(missing_ok=True)
+        stack.sweep()
     say("\nStopped. The data is kept; `make demo` shows it again.")
 
 

@@ -15,6 +15,7 @@ from typing import cast
 import redis
 
 from gpu_runner.protocol import HostPresence, WireError, hosts_key, queue_for
+from gpu_runner.slots import HostConfig, SlotPool
 from tools.console import ROOT, fail
 from tools.machine import find_redis
 from tools.supervisor import Part
@@ -113,6 +114,11 @@ class Stack:
             ),
         ]
         return parts
+
+    def sweep(self) -> None:
+        """Removes the containers, cgroups and folders of a worker that was killed. For when none is at work."""
+        worker = self._worker_environment("")
+        SlotPool(HostConfig.from_environ(worker)).sweep()
 
     def _redis(self, client: redis.Redis) -> Part:
         program = find_redis()
