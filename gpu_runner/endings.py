@@ -46,6 +46,8 @@ def of_flood(reader: RankReader, several: bool) -> Ending:
     return Ending(Outcome.OUTPUT_LIMIT, f"Stopped because {who} wrote far more than may be shown.")
 
 
+#: Whatever the trusted side trips over is never held against the candidate.
+CHECKER_FAILED = "The checks themselves failed to run. It was no fault of the program."
 CANCELLED = Ending(Outcome.CANCELLED, "Stopped on request.")
 
 

@@ -15,6 +15,8 @@ from gpu_runner.cgroups import Usage
 from gpu_runner.endings import Ending
 from gpu_runner.protocol import Limits, Outcome, Output, Rehearse, RunEvent, RunResult, RunSpec, Stream
 from gpu_runner.sandbox.channel import ChannelClosed
+from gpu_runner.sandbox.isolation import Confinement
+from gpu_runner.sandbox.orders import RankOrder
 from gpu_runner.sandbox.rank_output import RankReader, open_rank_pipes
 from gpu_runner.sandbox.ranks import SETUP_FAILED
 from gpu_runner.slot import Slot, SlotLost, Supervisor
@@ -22,7 +24,7 @@ from gpu_runner.slot import Slot, SlotLost, Supervisor
 #: The other ranks get this long to fail by themselves, so that their words are kept, once one has failed.
 _GRACE_S = 2.0
 #: How often limits are looked at. A stop takes at most this and the time it takes to kill.
-_TICK_S = 0.05
+TICK_S = 0.05
 _KILL_WAIT_S = 5.0
 _STACK_WAIT_S = 0.3
 _MB = 1 << 20
@@ -43,6 +45,9 @@ class Readings:
 
 class Execution:
     """The limits of one run and the means to end it. Subclasses say what happens in between."""
+
+    #: What the run may use beyond the limit that it was given.
+    EXTRA_MEMORY_MB = 0
 
     def __init__(self, slot: Slot, spec: RunSpec, *, seed: int, memory_cap_mb: int, cancel: threading.Event) -> None:
         self.spec = spec
@@ -65,16 +70,26 @@ class Execution:
         cgroup = self._slot.cgroup
         before = cgroup.usage()
         cgroup.limit(
-            memory_bytes=before.memory_bytes + self._memory_mb * _MB,
+            memory_bytes=before.memory_bytes + (self._memory_mb + self.EXTRA_MEMORY_MB) * _MB,
             pids=cgroup.pid_count() + self.spec.limits.pids,
         )
         cgroup.reset_peak()
         return before
 
-    @property
-    def limits_on_wire(self) -> dict[str, float]:
-        limits = self.spec.limits
-        return {"cpu_s": limits.cpu_s, "memory_mb": self._memory_mb, "file_mb": limits.file_mb}
+    def order(self) -> RankOrder:
+        """What the run's supervisor is told."""
+        spec, limits = self.spec, self.spec.limits
+        return RankOrder(
+            ranks=spec.ranks,
+            serve=False,
+            files=spec.files,
+            entry=spec.entry,
+            stdin=spec.stdin,
+            seed=self.seed,
+            rehearse=spec.rehearse is Rehearse.AUTO and spec.gpus == 0,
+            limits=Confinement(cpu_s=limits.cpu_s, memory_mb=self._memory_mb, file_mb=limits.file_mb),
+            wall_s=limits.wall_s,
+        )
 
     def overrun(self) -> Ending | None:
         """The limit that the run has met, or the stop that was asked for."""
@@ -86,7 +101,7 @@ class Execution:
             return endings.of_wall_time(limits)
         if now < self._next_look_s:
             return None
-        self._next_look_s = now + _TICK_S
+        self._next_look_s = now + TICK_S
         return self.overuse()
 
     def overuse(self) -> Ending | None:
@@ -157,7 +172,7 @@ class ProgramExecution(Execution):
     def events(self) -> Generator[Tick, None, None]:
         self._send()
         while not self._done and self._ending is None:
-            yield from self._pump(_TICK_S)
+            yield from self._pump(TICK_S)
             self._ending = self._flood() or self.overrun()
             if self._ending is None and self._grace_is_over():
                 break
@@ -174,20 +189,8 @@ class ProgramExecution(Execution):
     def _send(self) -> None:
         spec = self.spec
         self._readers, theirs = open_rank_pipes(spec.ranks, spec.limits.output_bytes)
-        message = {
-            "op": "ranks",
-            "ranks": spec.ranks,
-            "serve": False,
-            "files": [{"path": file.path, "text": file.text} for file in spec.files],
-            "entry": spec.entry,
-            "stdin": spec.stdin,
-            "seed": self.seed,
-            "rehearse": spec.rehearse is Rehearse.AUTO and spec.gpus == 0,
-            "limits": self.limits_on_wire,
-            "wall_s": spec.limits.wall_s,
-        }
         try:
-            self._supervisor.channel.send(message, theirs)
+            self._supervisor.channel.send(self.order().to_message(), theirs)
         except ChannelClosed as error:
             raise self.lost() from error
         finally:
@@ -279,7 +282,7 @@ class ProgramExecution(Execution):
         """Reads to the ends of all pipes. All writers are dead, so the ends are near."""
         deadline = time.monotonic() + _KILL_WAIT_S
         while self._selector.get_map() and time.monotonic() < deadline:
-            for key, _ in self._selector.select(_TICK_S):
+            for key, _ in self._selector.select(TICK_S):
                 yield from self._read(*key.data)
 
     def _conclude(self) -> None:

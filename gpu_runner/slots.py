@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from gpu_runner import cgroups, endings, oci
+from gpu_runner.checks_execution import ChecksExecution
 from gpu_runner.executions import Execution, ProgramExecution, Tick
 from gpu_runner.oci import Container, ContainerError, ContainerSettings
 from gpu_runner.protocol import (
@@ -29,6 +30,7 @@ from gpu_runner.protocol import (
     CheckStatus,
     Finished,
     Heartbeat,
+    Mode,
     Outcome,
     Queued,
     RunCard,
@@ -205,6 +207,17 @@ class SlotPool:
             slot.remove()
         if self._lock_fd >= 0:
             self._sweep()
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def sweep(self) -> None:
+        """Removes what a killed pool of this state folder left. Raises ``ConfigError`` while another is at work there."""
+        if not self._config.state_dir.is_dir():
+            return
+        self._take_lock()
+        try:
+            self._sweep()
+        finally:
             os.close(self._lock_fd)
             self._lock_fd = -1
 
@@ -386,7 +399,7 @@ class SlotPool:
                 yield Queued(run_id=spec.run_id)
 
     def _begin(self, slot: Slot, spec: RunSpec, cancel: threading.Event) -> Execution:
-        kind = ProgramExecution  # CHECKS
+        kind = ChecksExecution if spec.mode is Mode.CHECKS else ProgramExecution
         # Drawn here, so that the card can name it.
         seed = spec.seed or secrets.randbits(31)
         return kind(slot, spec, seed=seed, memory_cap_mb=self._config.memory_mb, cancel=cancel)

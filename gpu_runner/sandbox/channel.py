@@ -43,6 +43,10 @@ class Channel:
     def fileno(self) -> int:
         return self._sock.fileno()
 
+    def detach(self) -> int:
+        """Gives the descriptor up without closing it."""
+        return self._sock.detach()
+
     def close(self) -> None:
         self._sock.close()
 

@@ -22,7 +22,7 @@ CODE_DIR = "/opt/rendezvous"
 BOX = "/box"
 
 #: Ranks are the first that the kernel takes when memory runs out.
-_RANK_OOM_SCORE = 1000
+RANK_OOM_SCORE = 1000
 _SHM_FLOOR_MB = 64
 
 
@@ -33,10 +33,6 @@ class Confinement:
     cpu_s: float
     memory_mb: int
     file_mb: int
-
-    @classmethod
-    def from_wire(cls, limits: dict[str, float]) -> Confinement:
-        return cls(float(limits["cpu_s"]), int(limits["memory_mb"]), int(limits["file_mb"]))
 
 
 class PidNamespaces:
@@ -99,10 +95,10 @@ def size_mounts(limits: Confinement) -> None:
         kernel.mount("tmpfs", target, "tmpfs", kernel.MS_REMOUNT | kernel.MS_NOSUID | kernel.MS_NODEV, options)
 
 
-def confine(*, identity: int, proc: int, limits: Confinement, seccomp: bytes) -> None:
+def confine(*, identity: int, proc: int, limits: Confinement, seccomp: bytes, oom_score: int = RANK_OOM_SCORE) -> None:
     """Turns this process into an unprivileged one for good. The order matters: each step takes away what the last needed."""
     adjust = os.open("self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
-    os.write(adjust, str(_RANK_OOM_SCORE).encode())
+    os.write(adjust, str(oom_score).encode())
     os.close(adjust)
     os.close(proc)
     os.setsid()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import importlib.util
 import os
 import random
 import sys
@@ -48,7 +49,11 @@ _MODULES = (
     "linecache",
     "traceback",
 )
-_OWN_MODULES = ()
+_OWN_MODULES = tuple(
+    name
+    for name in ("gpu_runner.sandbox.candidate", "gpu_runner.sandbox.checker", "gpu_runner.sandbox.launch_server")
+    if importlib.util.find_spec(name) is not None
+)
 
 
 def load() -> dict[str, str]:

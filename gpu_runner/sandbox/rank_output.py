@@ -91,6 +91,11 @@ class StreamReader:
             self.open = False
             os.close(self.fd)
 
+    def give_up(self) -> str:
+        """Closes the pipe on a writer that does not stop; what there is to show of the end."""
+        self.close()
+        return self._finish()
+
     def _finish(self) -> str:
         text = self._take_pending()
         if self._late:

@@ -13,6 +13,7 @@ import traceback
 from dataclasses import dataclass
 
 from gpu_runner.sandbox import isolation, preload
+from gpu_runner.sandbox.orders import RankOrder
 from gpu_runner.sandbox.program import Record, run_entry
 
 #: torchrun's default port. Each run has a network of its own, so it is always free.
@@ -55,24 +56,22 @@ def environment_for(rank: int, ranks: int) -> dict[str, str]:
     }
 
 
-def become_rank(
-    *, rank: int, ranks: int, fds: RankFds, stdin: str, walls: Walls, entry: str, seed: int, rehearse: bool
-) -> None:
+def become_rank(*, rank: int, fds: RankFds, stdin: str, walls: Walls, order: RankOrder) -> None:
     """The whole life of a rank's process. Never returns."""
     code = SETUP_FAILED
     try:
         _wire_up(fds, stdin, walls)
         os.environ.clear()
-        os.environ.update(environment_for(rank, ranks))
+        os.environ.update(environment_for(rank, order.ranks))
         record = Record(_RECORD_FD)
-        path = f"{isolation.BOX}/{entry}"
+        path = f"{isolation.BOX}/{order.entry}"
         os.chdir(isolation.BOX)
         sys.argv = [path]
         # At the end, so that a file named like a module of the standard library breaks nothing that imports it.
         sys.path.append(os.path.dirname(path))
-        preload.seed_all(seed)
+        preload.seed_all(order.seed)
         faulthandler.register(signal.SIGUSR1, file=_RECORD_FD, all_threads=False)
-        preload.prepare_rank(record, rehearse=rehearse)
+        preload.prepare_rank(record, rehearse=order.rehearse)
         isolation.confine(identity=isolation.CANDIDATE_ID, proc=_PROC_FD, limits=walls.limits, seccomp=walls.seccomp)
         record.write(kind="started")
         if fds.serve >= 0:
@@ -113,7 +112,7 @@ def _wire_up(fds: RankFds, stdin: str, walls: Walls) -> None:
     # By lines, so that a person sees what is printed while the program runs.
     sys.stdout = _text_writer(1, errors="strict")
     sys.stderr = _text_writer(2, errors="backslashreplace")
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
 
 
 def _text_writer(fd: int, *, errors: str) -> io.TextIOWrapper:

@@ -12,11 +12,14 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from gpu_runner.protocol import SourceFile
 from gpu_runner.sandbox import isolation
 from gpu_runner.sandbox.channel import Channel, ChannelClosed
+from gpu_runner.sandbox.orders import RankOrder
 from gpu_runner.sandbox.ranks import RankFds, Walls, become_rank
 
 #: The host keeps the time. This is for a host that has stalled.
@@ -31,10 +34,10 @@ def supervise(channel: Channel, seccomp: bytes) -> NoReturn:
         channel.send({"op": "ready"})
         message, fds = channel.receive()
         if message["op"] == "ranks":
-            RankGroup(channel, seccomp, proc).run(message, fds)
+            RankGroup(channel, seccomp, proc).run(RankOrder.from_message(message), fds)
         elif message["op"] == "checks":
-            # Imported here: most runs are programs.
-            from gpu_runner.sandbox.launcher import LaunchServer
+            # Imported here, because the launch server's groups are supervised by this module again.
+            from gpu_runner.sandbox.launch_server import LaunchServer
 
             LaunchServer(channel, seccomp, proc).run(message, fds)
         code = 0
@@ -89,47 +92,35 @@ class RankGroup:
         self._seccomp = seccomp
         self._proc = proc
         self._ranks: dict[int, int] = {}
+        self._stopping = False
 
-    def run(self, message: dict[str, Any], fds: list[int]) -> None:
+    def run(self, order: RankOrder, fds: list[int]) -> None:
         """Forks the ranks and stays until the last one's first process has ended."""
         watch = ChildWatch()
-        limits = isolation.Confinement.from_wire(message["limits"])
-        isolation.size_mounts(limits)
-        write_files(message["files"])
-        stdin = _stdin(message["stdin"])
-        self._fork_all(message, fds, stdin, Walls(self._proc, self._seccomp, limits))
+        isolation.size_mounts(order.limits)
+        write_files(order.files)
+        self._fork_all(order, fds, _stdin(order.stdin), Walls(self._proc, self._seccomp, order.limits))
         for fd in (*fds, self._proc):
             os.close(fd)
-        deadline = time.monotonic() + float(message["wall_s"]) + _BACKSTOP_S
+        deadline = time.monotonic() + order.wall_s + _BACKSTOP_S
         with selectors.DefaultSelector() as selector:
             selector.register(watch, selectors.EVENT_READ)
             selector.register(self._channel, selectors.EVENT_READ)
-            while self._ranks and time.monotonic() < deadline:
+            while self._ranks and not self._stopping and time.monotonic() < deadline:
                 ready = {key.fileobj for key, _ in selector.select(timeout=1.0)}
                 if watch in ready:
                     self._report(watch.reap())
                 if self._channel in ready:
-                    self._obey()
+                    self._obey(watch)
         kill_everybody_else()
         self._channel.send({"op": "done"})
 
-    def _fork_all(self, message: dict[str, Any], fds: list[int], stdin: str, walls: Walls) -> None:
-        ranks = int(message["ranks"])
-        each = 4 if message["serve"] else 3
-        for rank in range(ranks):
-            mine = RankFds(*fds[rank * each : (rank + 1) * each])
+    def _fork_all(self, order: RankOrder, fds: list[int], stdin: str, walls: Walls) -> None:
+        for rank in range(order.ranks):
+            mine = RankFds(*fds[rank * order.fds_each : (rank + 1) * order.fds_each])
             pid = os.fork()
             if pid == 0:
-                become_rank(
-                    rank=rank,
-                    ranks=ranks,
-                    fds=mine,
-                    stdin=stdin,
-                    walls=walls,
-                    entry=message["entry"],
-                    seed=int(message["seed"]),
-                    rehearse=bool(message["rehearse"]),
-                )
+                become_rank(rank=rank, fds=mine, stdin=stdin, walls=walls, order=order)
             self._ranks[pid] = rank
 
     def _report(self, ended: list[tuple[int, int]]) -> None:
@@ -138,17 +129,21 @@ class RankGroup:
             if rank is not None:
                 self._channel.send({"op": "exit", "rank": rank, "status": os.waitstatus_to_exitcode(status)})
 
-    def _obey(self) -> None:
+    def _obey(self, watch: ChildWatch) -> None:
         message, _ = self._channel.receive()
         if message["op"] == "stacks":
             for pid in self._ranks:
                 os.kill(pid, signal.SIGUSR1)
+        elif message["op"] == "stop":
+            # Those that ended by themselves ended before this; the others say nothing of themselves.
+            self._report(watch.reap())
+            self._stopping = True
 
 
-def write_files(files: list[dict[str, str]]) -> None:
+def write_files(files: Sequence[SourceFile]) -> None:
     """Puts the submission into the box, which belongs to the candidate. Names were checked by the contract."""
     for file in files:
-        path = f"{isolation.BOX}/{file['path']}"
+        path = f"{isolation.BOX}/{file.path}"
         missing = []
         folder = os.path.dirname(path)
         while not os.path.isdir(folder):
@@ -158,7 +153,7 @@ def write_files(files: list[dict[str, str]]) -> None:
             os.mkdir(folder)
             os.chown(folder, isolation.CANDIDATE_ID, isolation.CANDIDATE_ID)
         with open(path, "w", encoding="utf-8", newline="", errors="surrogateescape") as out:
-            out.write(file["text"])
+            out.write(file.text)
         os.chown(path, isolation.CANDIDATE_ID, isolation.CANDIDATE_ID)
 
 
