@@ -32,4 +32,5 @@ def publish(interview: Interview, kind: str, *, audience: Audience = Audience.AL
     """
     message = {"type": "room.event", "audience": audience.value, "event": {"type": kind, **fields}}
     layer = get_channel_layer()
-    transaction.on_commit(lambda: async_to_sync(layer.group_send)(group_name(interview), message))
+    # Robust: what was committed stands, also when Redis is away at the moment.
+    transaction.on_commit(lambda: async_to_sync(layer.group_send)(group_name(interview), message), robust=True)

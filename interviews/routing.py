@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from django.urls import URLPattern, path
 
-websocket_urlpatterns: list[Any] = []
+from interviews.consumers import RoomConsumer
+
+websocket_urlpatterns: list[URLPattern] = [path("ws/rooms/<uuid:public_id>/", RoomConsumer.as_asgi())]

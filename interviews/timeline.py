@@ -12,6 +12,11 @@ from interviews.access import Participant
 from interviews.models import ActorKind, EntryKind, Interview, InterviewQuestion, TimelineEntry
 
 
+def take_turn(interview: Interview) -> None:
+    """Within a transaction: nobody else writes to this interview's timeline until it ends."""
+    Interview.objects.filter(pk=interview.pk).update(timeline_length=F("timeline_length"))
+
+
 def append(
     interview: Interview,
     kind: EntryKind,
