@@ -31,6 +31,7 @@ def main() -> NoReturn:
         versions = preload.load()
         preload.forget_own_code(isolation.CODE_DIR)
         seccomp = build_filter()
+        kernel.collapse_private_memory()
         threads = len(os.listdir("/proc/self/task"))
         if threads != 1:
             raise RuntimeError(f"the warm parent has {threads} threads, so forking it is not safe")
