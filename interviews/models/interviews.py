@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.db import models
 from django.urls import reverse
+from django.utils import timezone
 
 from interviews.models.accounts import User
 from interviews.models.questions import Kit, QuestionVersion
@@ -35,6 +36,11 @@ class InterviewQuerySet(models.QuerySet["Interview"]):
         if user.is_superuser or user.groups.filter(name="hiring admin").exists():
             return self
         return self.filter(models.Q(panel__user=user) | models.Q(created_by=user)).distinct()
+
+    def with_people(self) -> InterviewQuerySet:
+        """The candidate, the kit and the panel cost no query of their own."""
+        panel = PanelMember.objects.select_related("user").order_by("-lead", "user__name")
+        return self.select_related("candidate", "kit").prefetch_related(models.Prefetch("panel", panel))
 
 
 class Interview(models.Model):
@@ -85,8 +91,28 @@ class Interview(models.Model):
     def is_over(self) -> bool:
         return self.status == InterviewStatus.ENDED
 
+    @property
+    def is_live(self) -> bool:
+        return self.status == InterviewStatus.LIVE
+
+    @property
+    def is_overdue(self) -> bool:
+        """Its time is over, and nobody started it."""
+        return self.status == InterviewStatus.SCHEDULED and self.ends_at < timezone.now()
+
+    @property
+    def is_untouched(self) -> bool:
+        """Nothing happened in it yet: no candidate came, nobody wrote or ran anything."""
+        return self.status == InterviewStatus.SCHEDULED and self.timeline_length == 0
+
+    @property
+    def is_link_good(self) -> bool:
+        """Whether the candidate's link still opens the room."""
+        return self.link_revoked_at is None and self.link_expires_at > timezone.now()
+
     def has_panel_member(self, user: User) -> bool:
-        return self.panel.filter(user=user).exists()
+        # Panels are small, and a panel that was loaded already costs no query.
+        return any(member.user_id == user.pk for member in self.panel.all())
 
 
 class PanelMember(models.Model):

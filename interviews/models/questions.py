@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models
+from django.db import models, transaction
+from django.urls import reverse
 
 from interviews.models.accounts import User
 
@@ -18,6 +21,17 @@ class Difficulty(models.TextChoices):
     STRETCH = "stretch", "Stretch"
 
 
+class QuestionQuerySet(models.QuerySet["Question"]):
+    def in_use(self) -> QuestionQuerySet:
+        """Those one may still ask."""
+        return self.filter(retired_at=None)
+
+    def with_latest(self) -> QuestionQuerySet:
+        """``latest`` of each costs no query of its own."""
+        latest = QuestionVersion.objects.latest_of_each()
+        return self.prefetch_related(models.Prefetch("versions", latest, to_attr="latest_versions"))
+
+
 class Question(models.Model):
     """A question of the bank. What it says stands in its versions."""
 
@@ -25,15 +39,31 @@ class Question(models.Model):
     retired_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
+    objects = QuestionQuerySet.as_manager()
+
     class Meta:
         ordering = ["slug"]
 
     def __str__(self) -> str:
         return self.slug
 
+    def get_absolute_url(self) -> str:
+        return reverse("interviews:question", args=[self.slug])
+
     @property
     def latest(self) -> QuestionVersion:
-        return self.versions.latest("number")
+        prefetched: list[QuestionVersion] = getattr(self, "latest_versions", [])
+        return prefetched[0] if prefetched else self.versions.latest("number")
+
+
+class QuestionVersionQuerySet(models.QuerySet["QuestionVersion"]):
+    def latest_of_each(self) -> QuestionVersionQuerySet:
+        newest = QuestionVersion.objects.filter(question=models.OuterRef("question")).order_by("-number")
+        return self.filter(number=models.Subquery(newest.values("number")[:1]))
+
+    def defer_texts(self) -> QuestionVersionQuerySet:
+        """Leaves the long texts in the database; lists do not show them."""
+        return self.defer("prompt", "starter", "reference", "checks_source")
 
 
 class QuestionVersion(models.Model):
@@ -59,6 +89,8 @@ class QuestionVersion(models.Model):
     reference = models.TextField()
     checks_source = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = QuestionVersionQuerySet.as_manager()
 
     class Meta:
         ordering = ["question", "-number"]
@@ -170,6 +202,14 @@ class Anchor(models.Model):
         return f"{self.criterion}: {self.level}"
 
 
+class KitQuerySet(models.QuerySet["Kit"]):
+    def with_questions(self) -> KitQuerySet:
+        """``entries``, their questions and the latest version of each cost no query of their own."""
+        questions = Question.objects.with_latest()
+        entries = KitQuestion.objects.order_by("position").prefetch_related(models.Prefetch("question", questions))
+        return self.prefetch_related(models.Prefetch("entries", entries))
+
+
 class Kit(models.Model):
     """Questions that are asked together, in order."""
 
@@ -179,11 +219,30 @@ class Kit(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     questions = models.ManyToManyField(Question, through="KitQuestion", related_name="kits")
 
+    objects = KitQuerySet.as_manager()
+
     class Meta:
         ordering = ["name"]
 
     def __str__(self) -> str:
         return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("interviews:kit", args=[self.pk])
+
+    @property
+    def minutes(self) -> int:
+        """How long its questions take together. Load the kit by ``with_questions``."""
+        return sum(entry.question.latest.minutes for entry in self.entries.all())
+
+    @transaction.atomic
+    def set_questions(self, questions: Sequence[Question]) -> None:
+        """Makes these its questions, in this order. Interviews already made keep theirs."""
+        self.entries.all().delete()
+        KitQuestion.objects.bulk_create(
+            KitQuestion(kit=self, position=position, question=question)
+            for position, question in enumerate(questions, start=1)
+        )
 
 
 class KitQuestion(models.Model):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from django import template
 from django.conf import settings
+from django.forms import BoundField, CheckboxInput
 from django.http import HttpRequest
 from django.template.context import RequestContext
 from django.templatetags.static import static
@@ -125,3 +126,17 @@ def highlight(source: str, language: str = "python") -> SafeString:
 def development() -> bool:
     """Whether this is a developer's server."""
     return bool(settings.DEBUG)
+
+
+@register.inclusion_tag("components/field.html")
+def field(bound: BoundField, hint: str = "", classes: str = "") -> dict[str, object]:
+    """A form's field with its label, hint and errors, tied together for screen readers."""
+    widget = bound.field.widget
+    hint = hint or str(bound.help_text)
+    described_by = [f"{bound.auto_id}_helptext"] if hint else []
+    described_by += [f"{bound.auto_id}_error"] if bound.errors else []
+    attributes = {"aria-describedby": " ".join(described_by)} if described_by else {}
+    is_choice = isinstance(widget, CheckboxInput)
+    if not is_choice:
+        attributes["class"] = f"{widget.attrs.get('class', '')} input {classes}".strip()
+    return {"field": bound, "hint": hint, "is_choice": is_choice, "control": bound.as_widget(attrs=attributes)}
