@@ -166,9 +166,14 @@ def links_text(stack: Stack) -> str:
             f"Candidate     {told['candidate_url']}",
             "              in a private window or another browser",
             "",
-            "Stop with Ctrl-C. Logs are in " + os.path.relpath(stack.folder / "logs", ROOT),
+            f"Stop with Ctrl-C. Logs are in {shown(stack.folder / 'logs')}",
         ]
     )
+
+
+def shown(path: Path) -> str:
+    """The path as one would type it from the project's folder."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from pathlib import Path
 from tools.console import Step, fail, say
 
 OCI_RUNTIMES = ("runc", "crun", "runsc", "nvidia-container-runtime")
+#: Where programs for administrators are, which not every user's PATH names.
+ADMINISTRATORS_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 CHROMIUM_VARIABLE = "RENDEZVOUS_CHROMIUM"
 
 
@@ -26,8 +28,8 @@ class SystemPackage:
 
 
 def find_program(*names: str) -> str | None:
-    """The path of the first of these programs that is installed; ``sbin`` is looked into although users lack it."""
-    search = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+    """The path of the first of these programs that is installed."""
+    search = os.pathsep.join([os.environ.get("PATH", os.defpath), *ADMINISTRATORS_FOLDERS])
     for name in names:
         path = shutil.which(name, path=search)
         if path is not None:
