@@ -17,7 +17,7 @@ from gpu_runner.protocol import Limits, Outcome, Output, Rehearse, RunEvent, Run
 from gpu_runner.sandbox.channel import ChannelClosed
 from gpu_runner.sandbox.isolation import Confinement
 from gpu_runner.sandbox.orders import RankOrder
-from gpu_runner.sandbox.rank_output import RankReader, open_rank_pipes
+from gpu_runner.sandbox.rank_output import EVENT_GAP_S, RankReader, open_rank_pipes
 from gpu_runner.sandbox.ranks import SETUP_FAILED
 from gpu_runner.slot import Slot, SlotLost, Supervisor
 
@@ -205,6 +205,8 @@ class ProgramExecution(Execution):
 
     def _pump(self, wait_s: float) -> Generator[Tick, None, None]:
         """Waits for the next things to happen, at most for ``wait_s``."""
+        if any(stream.waiting for reader in self._readers for stream in reader.streams.values()):
+            wait_s = min(wait_s, EVENT_GAP_S)
         for key, _ in self._selector.select(wait_s):
             if key.data is None:
                 self._hear()

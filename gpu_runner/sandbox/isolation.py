@@ -89,8 +89,8 @@ def size_mounts(limits: Confinement) -> None:
     """Gives the temporary file systems of ``enter_namespaces`` the sizes of this run."""
     shm_mb = max(_SHM_FLOOR_MB, limits.memory_mb)
     for target, size_mb in (("/tmp", limits.file_mb), (BOX, limits.file_mb), ("/dev/shm", shm_mb)):  # noqa: S108
-        # A file costs the kernel about a KiB even when it is empty.
-        inodes = max(1024, size_mb * 64)
+        # Even an empty file costs the kernel about a KiB.
+        inodes = max(4096, size_mb * 256)
         options = f"size={size_mb}m,nr_inodes={inodes}"
         kernel.mount("tmpfs", target, "tmpfs", kernel.MS_REMOUNT | kernel.MS_NOSUID | kernel.MS_NODEV, options)
 

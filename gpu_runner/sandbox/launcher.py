@@ -13,10 +13,9 @@ from contextlib import suppress
 from gpu_runner.protocol import CheckRef, RankExit, Stream
 from gpu_runner.sandbox.channel import Channel, ChannelClosed
 from gpu_runner.sandbox.orders import RankOrder
-from gpu_runner.sandbox.rank_output import RankReader, open_rank_pipes
+from gpu_runner.sandbox.rank_output import EVENT_GAP_S, RankReader, open_rank_pipes
 
 _END_WAIT_S = 5.0
-_TICK_S = 0.05
 
 
 class HostLine:
@@ -180,7 +179,7 @@ class OutputThread:
 
     def _run(self) -> None:
         while not self._closing:
-            ready = self._selector.select(_TICK_S if self._unfinished() else None)
+            ready = self._selector.select(EVENT_GAP_S if self._unfinished() else None)
             with self._changed:
                 for key, _ in ready:
                     if key.data is None:

@@ -20,6 +20,8 @@ from gpu_runner.protocol import RankExit, Stream
 FLOOD_FACTOR = 16
 #: An unfinished line waits this long for its end, so that ``print("a", end="")`` in a loop is not one event a letter.
 LINE_WAIT_S = 0.1
+#: A stream makes no more than one event in this time, so that a program that prints fast does not make thousands.
+EVENT_GAP_S = 0.02
 TAIL_CHARS = 4000
 
 _READ_BYTES = 1 << 16
@@ -33,39 +35,44 @@ _FRAME = re.compile(r'^  File "(?P<file>[^"\n]{1,300})", line (?P<line>\d{1,7}) 
 class StreamReader:
     """One stream of one rank.
 
-    The first part comes out as it is written; past ``head_bytes`` the rest is read and thrown away, so that a flood neither
-    blocks the program nor fills the host, except for its last part, which comes out at the end behind a mark.
+    The first part comes out as it is written, in whole lines and not too many times a second; past that the rest is read
+    and thrown away, so that a flood neither blocks the program nor fills the host, except for its last part, which comes
+    out at the end behind a mark.
     """
 
     def __init__(self, fd: int, limit_bytes: int) -> None:
         self.fd = fd
         self.open = True
         self.cut = False
+        self.tail = ""
         self._limit_bytes = limit_bytes
         self._tail_bytes = min(limit_bytes // 4, 1 << 16)
         self._head_left = limit_bytes - self._tail_bytes
         self._seen_bytes = 0
         self._late = bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._pending = ""
-        self._pending_since = 0.0
-        self.tail = ""
+        self._held = ""
+        self._held_since_s = 0.0
+        self._shown_s = 0.0
         os.set_blocking(fd, False)
 
     @property
     def flooding(self) -> bool:
         return self._seen_bytes > self._limit_bytes * FLOOD_FACTOR
 
+    @property
+    def waiting(self) -> bool:
+        """Whether ``overdue`` is to be asked again soon."""
+        return bool(self._held)
+
     def read(self) -> str:
         """What may be shown now. Never blocks; at the stream's end everything that is left."""
-        shown = ""
         try:
             data = os.read(self.fd, _READ_BYTES)
         except BlockingIOError:
             return self.overdue()
         if not data:
-            self.close()
-            return self._finish()
+            return self.give_up()
         self._seen_bytes += len(data)
         head, rest = data[: self._head_left], data[self._head_left :]
         self._head_left -= len(head)
@@ -73,59 +80,45 @@ class StreamReader:
             self._late += rest
             del self._late[: -self._tail_bytes]
         if head:
-            shown = self._lines(self._decode(head))
-        return self._remember(shown)
+            if not self._held:
+                self._held_since_s = time.monotonic()
+            self._held += self._decode(head)
+        return self.overdue()
 
     def overdue(self) -> str:
-        """The unfinished line, if it has waited long enough."""
-        if self._pending and time.monotonic() - self._pending_since >= LINE_WAIT_S:
-            return self._remember(self._take_pending())
-        return ""
+        """Of what is held back, that which has waited long enough: whole lines a little, an unfinished line longer."""
+        now = time.monotonic()
+        if not self._held or now - self._shown_s < EVENT_GAP_S:
+            return ""
+        if now - self._held_since_s >= LINE_WAIT_S or len(self._held) > _LONGEST_LINE_CHARS:
+            whole, newline, rest = self._held, "", ""
+        else:
+            whole, newline, rest = self._held.rpartition("\n")
+        self._held, self._held_since_s = rest, now
+        return self._show(whole + newline, now)
 
-    @property
-    def waiting(self) -> bool:
-        return bool(self._pending)
+    def give_up(self) -> str:
+        """Closes the pipe, on its end or on a writer that does not stop. All that is left to show."""
+        self.close()
+        text, self._held = self._held, ""
+        left_out = self._seen_bytes - (self._limit_bytes - self._tail_bytes) - len(self._late)
+        if self._late and left_out > 0:
+            self.cut = True
+            text += f"\n[… {left_out:,} bytes left out …]\n"
+        return self._show(text + self._decode(bytes(self._late), final=True), time.monotonic())
 
     def close(self) -> None:
         if self.open:
             self.open = False
             os.close(self.fd)
 
-    def give_up(self) -> str:
-        """Closes the pipe on a writer that does not stop; what there is to show of the end."""
-        self.close()
-        return self._finish()
-
-    def _finish(self) -> str:
-        text = self._take_pending()
-        if self._late:
-            left_out = self._seen_bytes - (self._limit_bytes - self._tail_bytes) - len(self._late)
-            if left_out > 0:
-                self.cut = True
-                text += f"\n[… {left_out:,} bytes left out …]\n"
-            text += self._decode(bytes(self._late))
-            self._late.clear()
-        return self._remember(text + self._decode(b"", final=True))
-
     def _decode(self, data: bytes, *, final: bool = False) -> str:
         # PostgreSQL takes no NUL in a text.
         return self._decoder.decode(data, final).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
-    def _lines(self, text: str) -> str:
-        whole, newline, rest = (self._pending + text).rpartition("\n")
-        if len(rest) > _LONGEST_LINE_CHARS:
-            whole, newline, rest = whole + newline + rest, "", ""
-        if not self._pending or newline:
-            self._pending_since = time.monotonic()
-        self._pending = rest
-        return whole + newline
-
-    def _take_pending(self) -> str:
-        text, self._pending = self._pending, ""
-        return text
-
-    def _remember(self, text: str) -> str:
+    def _show(self, text: str, now: float) -> str:
         if text:
+            self._shown_s = now
             self.tail = (self.tail + text)[-TAIL_CHARS:]
         return text
 
