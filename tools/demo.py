@@ -92,7 +92,6 @@ def take_lock_or_tell(lock: int, folder: Path) -> None:
         say("A demo runs already.")
         say(links.read_text() if links.exists() else "It is still starting.")
         raise SystemExit(0) from None
-    (folder / "links.txt").unlink(missing_ok=True)
 
 
 def choose_port(host: str, wanted: int) -> int:
@@ -118,6 +117,9 @@ def kept_secret_key(folder: Path, identity: tuple[int, int] | None) -> str:
 
 def run(stack: Stack, started_s: float, *, verbose: bool) -> None:
     terminal = Terminal(verbose=verbose)
+    # A killed demo may have left them.
+    for path in (stack.folder / "links.txt", stack.ready_file):
+        path.unlink(missing_ok=True)
     say("Starting Redis, web, the worker with its first slot, the results worker and the scheduler …")
 
     def on_ready() -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
-import redis
-
-from gpu_runner.protocol import HostPresence, WireError, hosts_key, queue_for
 from gpu_runner.slots import HostConfig, SlotPool
 from tools.console import ROOT, fail
 from tools.machine import find_redis
@@ -22,10 +18,10 @@ from tools.supervisor import Part
 
 #: The longest path that a socket may have, the closing zero left out.
 LONGEST_SOCKET_PATH = 107
-#: A worker that said nothing for longer than this is not there.
-PRESENCE_LIMIT_S = 3
 OWN_VARIABLES = "RENDEZVOUS_"
 RUNNER_VARIABLES = "RENDEZVOUS_RUNNER_"
+RUNTIME_VARIABLE = "RENDEZVOUS_RUNNER_RUNTIME"
+STATE_VARIABLE = "RENDEZVOUS_RUNNER_STATE_DIR"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +47,15 @@ class Stack:
         return self.folder / "sign-in.json"
 
     @property
+    def runner_folder(self) -> Path:
+        return self.folder / "runner"
+
+    @property
+    def ready_file(self) -> Path:
+        """There while the worker takes runs, which it does once a slot is warm."""
+        return self.folder / "worker-is-ready"
+
+    @property
     def redis_socket(self) -> Path:
         path = self.folder / "redis.sock"
         if len(str(path)) > LONGEST_SOCKET_PATH:
@@ -60,10 +65,9 @@ class Stack:
     def parts(self) -> list[Part]:
         """Redis, then web, worker and the database's preparation at once, then what needs the tables."""
         redis_url = self.redis_url or f"unix://{self.redis_socket}"
-        client = redis.Redis.from_url(redis_url, decode_responses=True, socket_connect_timeout=1, socket_timeout=1)
         web = self._web_environment(redis_url)
         celery = (sys.executable, "-m", "celery", "-A", "config", "--quiet")
-        parts = [] if self.redis_url else [self._redis(client)]
+        parts = [] if self.redis_url else [self._redis()]
         own_redis = tuple(part.name for part in parts)
         parts += [
             Part(
@@ -78,7 +82,7 @@ class Stack:
                 command=(sys.executable, "-m", "gpu_runner.worker"),
                 environment=self._worker_environment(redis_url),
                 after=own_redis,
-                is_ready=lambda: has_warm_slot(client),
+                is_ready=self.ready_file.exists,
                 stop_limit_s=15,
             ),
             Part(
@@ -117,10 +121,10 @@ class Stack:
 
     def sweep(self) -> None:
         """Removes the containers, cgroups and folders of a worker that was killed. For when none is at work."""
-        worker = self._worker_environment("")
-        SlotPool(HostConfig.from_environ(worker)).sweep()
+        where = {name: os.environ.get(name, "") for name in (RUNTIME_VARIABLE, STATE_VARIABLE)}
+        SlotPool(HostConfig.from_environ({STATE_VARIABLE: str(self.runner_folder), **_set(where)})).sweep()
 
-    def _redis(self, client: redis.Redis) -> Part:
+    def _redis(self) -> Part:
         program = find_redis()
         if program is None:
             fail("redis-server is not installed; `make setup` installs it.")
@@ -131,7 +135,7 @@ class Stack:
             name="redis",
             command=(program, *options, *volatile, "--loglevel", "warning"),
             environment=_outer_environment(),
-            is_ready=lambda: answers(client),
+            is_ready=lambda: answers(self.redis_socket),
             stop_wave=2,
             identity=self.identity,
         )
@@ -163,8 +167,9 @@ class Stack:
             **_outer_environment(),
             "RENDEZVOUS_REDIS_URL": redis_url,
             "RENDEZVOUS_RUNNER_VENV": str(ROOT / ".venv-sandbox"),
-            "RENDEZVOUS_RUNNER_STATE_DIR": str(self.folder / "runner"),
+            STATE_VARIABLE: str(self.runner_folder),
             **given,
+            "RENDEZVOUS_RUNNER_READY_FILE": str(self.ready_file),
         }
 
 
@@ -174,30 +179,19 @@ def _outer_environment() -> dict[str, str]:
     return {**outer, "PYTHONUNBUFFERED": "1"}
 
 
-def answers(client: redis.Redis) -> bool:
-    try:
-        return bool(client.ping())
-    except (redis.RedisError, OSError):
-        return False
+def _set(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that say something."""
+    return {name: value for name, value in environment.items() if value}
 
 
-def has_warm_slot(client: redis.Redis) -> bool:
-    """Whether a worker for plain runs says, just now, that a slot is warm."""
-    try:
-        # The client's types allow for its asynchronous twin.
-        now_s, _ = cast("tuple[int, int]", client.time())
-        told = cast("list[str]", client.hvals(hosts_key(queue_for(0))))
-    except (redis.RedisError, OSError):
-        return False
-    return any(_is_warm(text, now_s) for text in told)
-
-
-def _is_warm(text: str, now_s: int) -> bool:
-    try:
-        presence = HostPresence.from_wire(json.loads(text))
-    except (WireError, ValueError):
-        return False
-    return presence.free > 0 and now_s - presence.seen_s <= PRESENCE_LIMIT_S
+def answers(redis_socket: Path) -> bool:
+    """Whether a Redis that listens there takes commands."""
+    with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
+        connection.settimeout(1)
+        connection.connect(str(redis_socket))
+        connection.sendall(b"PING\r\n")
+        return connection.recv(64).startswith(b"+PONG")
+    return False
 
 
 def is_healthy(host: str, port: int) -> bool:
