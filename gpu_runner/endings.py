@@ -10,6 +10,9 @@ from typing import Any
 from gpu_runner.protocol import Limits, Outcome
 from gpu_runner.sandbox.rank_output import RankReader, signal_name
 
+#: A rank that takes others along by its death does so within this time.
+_UNHEARD_S = 0.2
+
 _SIGNAL_WORDS = {
     signal.SIGSEGV: "segmentation fault",
     signal.SIGBUS: "bus error",
@@ -89,8 +92,10 @@ def first_failed(readers: Sequence[RankReader]) -> RankReader | None:
 
 
 def _failed_at_s(reader: RankReader) -> float:
-    ended_at_s = reader.ended_at_s if reader.ended_at_s is not None else float("inf")
-    return min(reader.record.failed_at_s or float("inf"), ended_at_s)
+    if reader.record.failed_at_s is not None:
+        return reader.record.failed_at_s
+    # It died without a word. Its peers saw their sockets close, and raised, before the host heard of its end.
+    return (reader.ended_at_s or 0.0) - _UNHEARD_S
 
 
 def diagnosis_of_stacks(readers: Sequence[RankReader], ending: Ending) -> dict[str, Any] | None:

@@ -99,7 +99,7 @@ def test_a_rank_that_finished_and_dies_in_its_tear_down_has_exited(pool: SlotPoo
 
 
 def test_standard_input_is_given_and_then_ends(pool: SlotPool) -> None:
-    assert run(pool, program("print(input(), open(0).read())", stdin="a\nb")).text() == "a b\n"
+    assert run(pool, program("import sys\nprint(input(), sys.stdin.read())", stdin="a\nb")).text() == "a b\n"
     without = run(pool, program("input()"))
     assert "EOFError" in without.text(Stream.STDERR)
 
@@ -136,7 +136,10 @@ def test_text_that_no_database_takes_is_replaced(pool: SlotPool) -> None:
 
 
 def test_lines_come_whole_and_an_unfinished_one_after_a_moment(pool: SlotPool) -> None:
-    source = "import sys, time\nfor part in ('one ', 'line\\n', 'rest'):\n    print(part, end='', flush=True); time.sleep(0.03)\ntime.sleep(0.4)"
+    source = (
+        "import sys, time\nfor part in ('one ', 'line\\n', 'rest'):\n"
+        "    print(part, end='', flush=True); time.sleep(0.03)\ntime.sleep(0.4)"
+    )
     texts = [event.text for event in run(pool, program(source)).outputs]
     assert texts == ["one line\n", "rest"]
 
@@ -213,7 +216,10 @@ def test_ranks_find_their_place_as_under_torchrun(pool: SlotPool) -> None:
 
 
 def test_the_first_failing_rank_is_named_and_the_others_are_stopped(pool: SlotPool) -> None:
-    source = "import os, time\nif os.environ['RANK'] == '2':\n    raise ValueError('x')\nprint('here', flush=True)\ntime.sleep(30)"
+    source = (
+        "import os, time\nif os.environ['RANK'] == '2':\n    raise ValueError('x')\n"
+        "print('here', flush=True)\ntime.sleep(30)"
+    )
     ran = run(pool, program(source, ranks=4))
     assert ran.result.outcome is Outcome.EXITED
     assert ran.result.first_failed_rank == 2
@@ -264,7 +270,10 @@ def test_a_triton_kernel_runs_in_the_interpreter_and_the_card_says_so(pool: Slot
 
 
 def test_a_time_out_says_where_each_rank_was(pool: SlotPool) -> None:
-    source = "import os, time\ndef wait():\n    time.sleep(60)\n\nif os.environ['RANK'] == '1':\n    wait()\nelse:\n    time.sleep(60)\n"
+    source = (
+        "import os, time\ndef wait():\n    time.sleep(60)\n\nif os.environ['RANK'] == '1':\n"
+        "    wait()\nelse:\n    time.sleep(60)\n"
+    )
     result = run(pool, program(source, ranks=2, wall_s=1)).result
     assert result.outcome is Outcome.TIMED_OUT
     assert result.message == "Stopped after 1 s."
