@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from gpu_runner.protocol import Limits, Mode, Outcome
 from grading.models import CheckResult, Run, RunQuerySet, RunState
@@ -34,7 +34,10 @@ class Refusal(Schema):
     error: str
 
 
-class RankExitOut(Schema):
+# Pydantic's own class: Ninja's would validate parts once more and forget which fields were not set.
+
+
+class RankExitOut(BaseModel):
     rank: int
     exit_code: int | None
     signal: str | None
@@ -43,7 +46,7 @@ class RankExitOut(Schema):
     cut: bool
 
 
-class CheckOut(Schema):
+class CheckOut(BaseModel):
     name: str
     title: str
     hidden: bool
@@ -54,7 +57,7 @@ class CheckOut(Schema):
     duration_s: float | None
 
 
-class RunOut(Schema):
+class RunOut(BaseModel):
     id: UUID
     number: int
     position: int
@@ -83,7 +86,7 @@ class RunOut(Schema):
     text: str = Field("", description="The code; only where one run is asked for.")
 
 
-class RunsOut(Schema):
+class RunsOut(BaseModel):
     runs: list[RunOut]
 
 
@@ -97,7 +100,7 @@ def shown_runs() -> RunQuerySet:
     )
 
 
-def to_json(schema: Schema) -> str:
+def to_json(schema: BaseModel) -> str:
     """JSON of the fields that were set."""
     return schema.model_dump_json(exclude_unset=True)
 
