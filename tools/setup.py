@@ -136,7 +136,7 @@ def make_front_end() -> bool:
     if not is_stamped(modules_stamp, modules_value):
         with Step("Fetching the front end's packages with npm"):
             # No package may run a script of its own here; none of ours needs one.
-            run([*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], environment=search)
+            run([*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"], environment=search)
         modules_stamp.write_text(modules_value)
     with Step("Building the front end"):
         run([node, "static/build.mjs"], environment=search, only_on_failure=True)
