@@ -122,6 +122,13 @@ def highlight(source: str, language: str = "python") -> SafeString:
     return highlighting.highlight(source, language)
 
 
+@register.filter
+def initials(name: str) -> str:
+    """``Mei-Ling Zhao`` → "MZ"."""
+    words = name.split()
+    return "".join(word[0] for word in (words[:1] + words[1:][-1:])).upper()
+
+
 @register.simple_tag
 def development() -> bool:
     """Whether this is a developer's server."""
@@ -129,13 +136,17 @@ def development() -> bool:
 
 
 @register.inclusion_tag("components/field.html")
-def field(bound: BoundField, hint: str = "", classes: str = "") -> dict[str, object]:
+def field(
+    bound: BoundField, hint: str = "", classes: str = "", placeholder: str | None = None
+) -> dict[str, object]:
     """A form's field with its label, hint and errors, tied together for screen readers."""
     widget = bound.field.widget
     hint = hint or str(bound.help_text)
     described_by = [f"{bound.auto_id}_helptext"] if hint else []
     described_by += [f"{bound.auto_id}_error"] if bound.errors else []
     attributes = {"aria-describedby": " ".join(described_by)} if described_by else {}
+    if placeholder is not None:
+        attributes["placeholder"] = placeholder
     is_choice = isinstance(widget, CheckboxInput)
     if not is_choice:
         attributes["class"] = f"{widget.attrs.get('class', '')} input {classes}".strip()

@@ -1,5 +1,6 @@
 // <div data-tabs> with a role=tablist of role=tab buttons, each with aria-controls naming its role=tabpanel.
-// The selected tab is the one with aria-selected="true"; with data-tabs="address" it is kept in the address (#tab-id).
+// The selected tab is the one with aria-selected="true"; with data-tabs="address" it is kept in the
+// address: the tab of id "tab-rubric" as #rubric. No element has that id, so the page does not jump.
 
 function select(tabs, chosen, { focus = false } = {}) {
   for (const tab of tabs) {
@@ -20,10 +21,11 @@ function setUp(container) {
   const tabs = [...list.querySelectorAll("[role=tab]")];
   if (!tabs.length) return;
   const inAddress = container.dataset.tabs === "address";
+  const address = (tab) => `#${tab.id.replace(/^tab-/, "")}`;
 
   const choose = (tab, options) => {
     select(tabs, tab, options);
-    if (inAddress) history.replaceState(history.state, "", `#${tab.id}`);
+    if (inAddress) history.replaceState(history.state, "", address(tab));
   };
 
   list.addEventListener("click", (event) => {
@@ -41,11 +43,18 @@ function setUp(container) {
     if (at < 0 || next === undefined) return;
     event.preventDefault();
     choose(tabs[next], { focus: true });
-    tabs[next].scrollIntoView({ block: "nearest", inline: "nearest" });
+    reveal(tabs[next]);
   });
 
-  const named = inAddress && tabs.find((tab) => `#${tab.id}` === location.hash);
-  select(tabs, named || tabs.find((tab) => tab.getAttribute("aria-selected") === "true") || tabs[0]);
+  // Brings a tab into the visible part of its list, and leaves the page where it is.
+  const reveal = (tab) => {
+    list.scrollLeft = tab.offsetLeft - list.offsetLeft - (list.clientWidth - tab.offsetWidth) / 2;
+  };
+
+  const named = inAddress && tabs.find((tab) => address(tab) === location.hash);
+  const first = named || tabs.find((tab) => tab.getAttribute("aria-selected") === "true") || tabs[0];
+  select(tabs, first);
+  reveal(first);
 }
 
 export function setUpTabs(root) {

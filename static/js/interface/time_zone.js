@@ -24,7 +24,9 @@ export function refineTimes(root) {
   if (root.matches?.("time[data-local]")) times.push(root);
   for (const time of times) {
     const at = new Date(time.dateTime);
-    time.textContent = new Intl.DateTimeFormat("en-GB", STYLES[time.dataset.local]).format(at);
+    const words = new Intl.DateTimeFormat("en-GB", STYLES[time.dataset.local]).format(at);
+    // "Tue, 1 Dec" in some versions of the locale's data; the server prints no comma there.
+    time.textContent = words.replace(/^(\p{L}+),/u, "$1");
     time.title = `${at.toLocaleString("en-GB", { dateStyle: "full", timeStyle: "short" })} (${zone()})`;
   }
 }
