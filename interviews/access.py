@@ -55,20 +55,27 @@ def identify(interview: Interview, user: User | AnonymousUser, cookies: Mapping[
     """
     if isinstance(user, User) and user.is_active and user.has_perm("interviews.conduct_interview", interview):
         return Participant(interview=interview, role=Role.INTERVIEWER, user=user)
+    return identify_candidate(interview, cookies)
+
+
+def identify_candidate(interview: Interview, cookies: Mapping[str, str]) -> Participant | None:
+    """The candidate of this browser, whoever else may be signed in there."""
     token = cookies.get(links.cookie_name(interview))
     session = links.find_session(interview, token) if token else None
-    if session is not None:
-        return Participant(interview=interview, role=Role.CANDIDATE, session=session)
-    return None
+    return Participant(interview=interview, role=Role.CANDIDATE, session=session) if session else None
 
 
 def participant_or_404(request: HttpRequest, public_id: UUID, *, entered: bool = True) -> Participant:
     """The participant of this request. Strangers get 404: whether an interview exists is nobody's business.
 
-    With ``entered``, a candidate who still waits in the lobby gets 404 too.
+    With ``entered``, a candidate who still waits in the lobby gets 404 too. The candidate's page asks ``?as=candidate``, so
+    that an interviewer who tries the candidate's link in their own browser sees there what a candidate sees.
     """
     interview = get_object_or_404(Interview.objects.select_related("candidate"), public_id=public_id)
-    participant = identify(interview, request.user, request.COOKIES)
+    if request.GET.get("as") == Role.CANDIDATE:
+        participant = identify_candidate(interview, request.COOKIES)
+    else:
+        participant = identify(interview, request.user, request.COOKIES)
     if participant is None or (entered and not participant.may_enter):
         raise Http404
     return participant
@@ -77,8 +84,7 @@ def participant_or_404(request: HttpRequest, public_id: UUID, *, entered: bool =
 def candidate_or_404(request: HttpRequest, public_id: UUID) -> Participant:
     """The candidate of this request, in the lobby or in the room; never an interviewer."""
     interview = get_object_or_404(Interview.objects.select_related("candidate"), public_id=public_id)
-    token = request.COOKIES.get(links.cookie_name(interview))
-    session = links.find_session(interview, token) if token else None
-    if session is None:
+    participant = identify_candidate(interview, request.COOKIES)
+    if participant is None:
         raise Http404
-    return Participant(interview=interview, role=Role.CANDIDATE, session=session)
+    return participant

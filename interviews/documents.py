@@ -214,6 +214,8 @@ def _may_write(by: Participant) -> bool:
 def _starter_update(starter: str) -> bytes:
     doc: Doc[Text] = Doc(client_id=_STARTER_CLIENT)
     text = doc.get(TEXT, type=Text)
+    # The editor knows line feeds alone; another line end would make its offsets differ from the document's.
+    starter = starter.replace("\r\n", "\n").replace("\r", "\n")
     if starter:
         text += starter
     return doc.get_update()

@@ -11,10 +11,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 
 from interviews import rooms
-from interviews.access import Participant, Role, identify
+from interviews.access import Participant, identify, identify_candidate
 from interviews.highlighting import highlight
-from interviews.links import cookie_name, find_session
-from interviews.models import Interview, InterviewQuestion, QuestionVersion, User
+from interviews.models import Check, Interview, InterviewQuestion, QuestionVersion, User
 from interviews.prose import render_markdown
 
 #: Cursors and avatars have so many colours (``static/css/room.css``); 0 is the candidate's.
@@ -90,9 +89,7 @@ def _identify(
         # The connection's user is as old as the connection; rights are asked for anew.
         fresh = User.objects.filter(pk=user.pk).first() if isinstance(user, User) else None
         return identify(interview, fresh or AnonymousUser(), cookies)
-    token = cookies.get(cookie_name(interview))
-    session = find_session(interview, token) if token else None
-    return Participant(interview=interview, role=Role.CANDIDATE, session=session) if session else None
+    return identify_candidate(interview, cookies)
 
 
 def _state(interview: Interview, participant: Participant, questions: list[InterviewQuestion]) -> dict[str, Any]:
@@ -130,7 +127,7 @@ def _question(question: InterviewQuestion, *, private: bool) -> dict[str, Any]:
         "epoch": question.document_epoch,
         "opened_at": question.opened_at.isoformat() if question.opened_at else None,
         "prompt_html": render_markdown(version.prompt, 3),
-        "visible_checks": [check.title for check in version.checks.all() if not check.hidden],
+        "checks": [_check(check) for check in version.checks.all() if private or not check.hidden],
     }
     return {**public, "private": _private(version)} if private else public
 
@@ -145,8 +142,11 @@ def _private(version: QuestionVersion) -> dict[str, Any]:
         "follow_ups": [
             {"title": item.title, "html": render_markdown(item.text, 4)} for item in version.follow_ups.all()
         ],
-        "checks": [{"name": item.name, "title": item.title, "hidden": item.hidden} for item in version.checks.all()],
     }
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {"name": check.name, "title": check.title, "hidden": check.hidden}
 
 
 def _waiting(interview: Interview) -> list[dict[str, Any]]:
