@@ -94,15 +94,6 @@ def wait_until_worker_is_ready(stack: RunningStack, *, otherwise_than: str) -> N
         time.sleep(0.05)
 
 
-def wait_until_worker_is_ready(stack: RunningStack, *, otherwise_than: str) -> None:
-    """Waits until a worker says so that is another than the one that said so first."""
-    path = stack.folder / "worker-is-ready"
-    deadline_s = time.monotonic() + 60
-    while not path.exists() or path.read_text() in ("", otherwise_than):
-        assert time.monotonic() < deadline_s, stack.output
-        time.sleep(0.05)
-
-
 def test_it_prints_the_links_and_stopping_leaves_nothing(stack: RunningStack) -> None:
     assert stack.interviewer_url in stack.output
     assert stack.candidate_url in stack.output
@@ -117,7 +108,6 @@ def test_it_prints_the_links_and_stopping_leaves_nothing(stack: RunningStack) ->
 
 
 def test_killed_parts_come_back_and_stopping_still_leaves_nothing(stack: RunningStack) -> None:
-    told = (stack.folder / "worker-is-ready").read_text()
     told = (stack.folder / "worker-is-ready").read_text()
     pids = descendants(stack.process.pid)
     cgroups = cgroups_of(pids)
