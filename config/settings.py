@@ -37,6 +37,8 @@ INSTALLED_APPS = [
     "channels",
     "csp",
     "django_htmx",
+    # For the static files of the API's documentation.
+    "ninja",
     "rules.apps.AutodiscoverRulesConfig",
     "interviews",
     "grading",

@@ -19,7 +19,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,6 +28,7 @@ from typing import Any, Self
 import redis
 from celery import Celery, signals
 from celery.exceptions import Reject
+from celery.platforms import SecurityWarning
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -117,8 +119,13 @@ def execute(spec: object = None, **_: Any) -> None:
         raise Reject("This host is shutting down or cannot reach Redis.", requeue=True) from None
 
 
-def serve(executor: Executor, config: WorkerConfig = CONFIG, *, arguments: Sequence[str] = ()) -> None:
-    """Takes runs and has them executed until the process is told to end (SIGTERM, SIGINT)."""
+def serve(
+    executor: Executor, config: WorkerConfig = CONFIG, *, before_ready: Callable[[], None] = lambda: None
+) -> None:
+    """Takes runs and has them executed until the process is told to end (SIGTERM, SIGINT).
+
+    ``before_ready`` is waited for before the first run is taken; what takes long there goes on beside the start of Celery.
+    """
     global _host
     client = redis.Redis.from_url(
         config.redis_url,
@@ -149,21 +156,21 @@ def serve(executor: Executor, config: WorkerConfig = CONFIG, *, arguments: Seque
     def on_stop(**_: Any) -> None:
         host.stop()
 
+    # Logging stays as the process has set it up.
+    signals.setup_logging.connect(lambda **_: None, weak=False)
     signals.worker_ready.connect(on_ready, weak=False)
     signals.worker_shutting_down.connect(on_stop, weak=False)
+    worker = app.Worker(
+        hostname=host.id,
+        queues=list(config.queues),
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
     try:
-        app.worker_main(
-            [
-                "worker",
-                f"--queues={','.join(config.queues)}",
-                f"--hostname={host.id}",
-                "--without-gossip",
-                "--without-mingle",
-                "--without-heartbeat",
-                "--loglevel=WARNING",
-                *arguments,
-            ]
-        )
+        before_ready()
+        worker.start()
     finally:
         if config.ready_file is not None:
             config.ready_file.unlink(missing_ok=True)
@@ -173,16 +180,22 @@ def serve(executor: Executor, config: WorkerConfig = CONFIG, *, arguments: Seque
 def main() -> int:
     """The whole host: warm slots first, then the worker on them."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)-7s %(name)s: %(message)s")
+    logging.getLogger("celery").setLevel(logging.WARNING)
+    # Making containers takes root. What comes over the wire is JSON and runs in a sandbox.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     # Until Celery takes over, so that being told to end leaves no container behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if CONFIG.ready_file is not None:
         CONFIG.ready_file.unlink(missing_ok=True)
     pool = SlotPool(CONFIG.host)
-    try:
-        pool.start()
+
+    def wait_for_a_slot() -> None:
         if not pool.wait_ready(WARM_WAIT_S):
             raise ConfigError(f"no slot became warm within {WARM_WAIT_S:g} s: {pool.failure}")
-        serve(pool)
+
+    try:
+        pool.start()
+        serve(pool, before_ready=wait_for_a_slot)
     except ConfigError as error:
         print(f"The GPU host cannot start: {error}", file=sys.stderr)
         return 2

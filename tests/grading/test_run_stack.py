@@ -171,8 +171,8 @@ def waiting_messages(stack: Stack) -> list[str]:
 
 
 def starts_of(run: dict[str, Any], stack: Stack) -> int:
-    entries = stack.redis.xrange(stream_key(run["id"]))
     entries = cast("list[tuple[str, dict[str, str]]]", stack.redis.xrange(stream_key(run["id"])))
+    return sum('"kind":"started"' in fields.get("event", "") for _, fields in entries)
 
 
 def test_a_queued_run_stops_at_once_and_is_never_run(
