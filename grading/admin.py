@@ -1,4 +1,7 @@
-"""What ran and what was thought of it, to look at: results and submitted scorecards are never edited by hand."""
+"""What ran and what was thought of it, to look at: results and submitted scorecards are never edited by hand.
+
+Django's own admin classes take no type arguments at run time, hence the remarks for the type checker.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ class ReadOnlyMixin:
         return False
 
 
-class CheckResultInline(ReadOnlyMixin, admin.TabularInline):
+class CheckResultInline(ReadOnlyMixin, admin.TabularInline):  # type: ignore[type-arg]
     model = CheckResult
     fields = ["position", "name", "hidden", "status", "duration_s", "message"]
     extra = 0
 
 
 @admin.register(Run)
-class RunAdmin(ReadOnlyMixin, admin.ModelAdmin):
+class RunAdmin(ReadOnlyMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ["number", "interview", "mode", "ranks", "state", "outcome", "wall_s", "host", "requested_at"]
     list_filter = ["state", "outcome", "mode", "rehearsed"]
     list_select_related = ["interview__candidate"]
@@ -41,26 +44,26 @@ class RunAdmin(ReadOnlyMixin, admin.ModelAdmin):
 
 
 @admin.register(CheckResult)
-class CheckResultAdmin(ReadOnlyMixin, admin.ModelAdmin):
+class CheckResultAdmin(ReadOnlyMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ["name", "run", "hidden", "status", "duration_s"]
     list_filter = ["status", "hidden"]
     list_select_related = ["run"]
 
 
 @admin.register(Submission)
-class SubmissionAdmin(ReadOnlyMixin, admin.ModelAdmin):
+class SubmissionAdmin(ReadOnlyMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ["id", "question", "created_at"]
     list_select_related = ["question__version"]
 
 
-class RatingInline(ReadOnlyMixin, admin.TabularInline):
+class RatingInline(ReadOnlyMixin, admin.TabularInline):  # type: ignore[type-arg]
     model = Rating
     fields = ["question", "criterion", "level", "not_assessed", "evidence"]
     extra = 0
 
 
 @admin.register(Scorecard)
-class ScorecardAdmin(ReadOnlyMixin, admin.ModelAdmin):
+class ScorecardAdmin(ReadOnlyMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     """Drafts are their author's alone, so only submitted scorecards are shown."""
 
     list_display = ["interview", "author", "recommendation", "submitted_at"]
@@ -73,7 +76,7 @@ class ScorecardAdmin(ReadOnlyMixin, admin.ModelAdmin):
 
 
 @admin.register(Rating)
-class RatingAdmin(ReadOnlyMixin, admin.ModelAdmin):
+class RatingAdmin(ReadOnlyMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ["criterion", "scorecard", "level", "not_assessed"]
     list_select_related = ["criterion", "scorecard__author"]
 

@@ -8,6 +8,7 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.forms import ReadOnlyPasswordHashField
+from django.db import models
 from django.http import HttpRequest
 
 from interviews import time_zones
@@ -59,7 +60,7 @@ class UserChangeForm(forms.ModelForm):
 
     class Meta:
         model = User
-        fields = "__all__"
+        fields = ["email", "password", "name", "time_zone", "groups", "is_active", "is_staff", "is_superuser"]
 
 
 @admin.register(User)
@@ -91,7 +92,7 @@ class UserAdmin(DjangoUserAdmin):
 
 class VersionInline(ReadOnlyMixin, admin.TabularInline):
     model = QuestionVersion
-    fields = ["number", "title", "kind", "difficulty", "minutes", "created_at"]
+    fields = ["number", "title", "kind", "difficulty", "minutes"]
     show_change_link = True
     extra = 0
 
@@ -225,6 +226,7 @@ class InterviewAdmin(admin.ModelAdmin):
     search_fields = ["candidate__name", "candidate__email", "public_id"]
     date_hierarchy = "starts_at"
     autocomplete_fields = ["candidate", "kit", "created_by"]
+    formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
     #: The link's secrets stay out of sight; its state is what an administrator needs.
     exclude = ["link_nonce", "link_hash"]
     readonly_fields = [

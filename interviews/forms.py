@@ -9,6 +9,7 @@ from typing import Any, cast
 from django import forms
 from django.core.validators import URLValidator
 from django.db.models import QuerySet
+from django.http import QueryDict
 from django.utils import timezone
 
 from interviews import rules, time_zones
@@ -188,8 +189,8 @@ def _initial(interview: Interview | None, user: User) -> dict[str, Any]:
 class KitForm(forms.ModelForm):
     """A kit and its questions in order.
 
-    The list is edited on the server, one press at a time: ``do`` says which button was pressed, and ``arranged`` gives the
-    list after it. So it works by keyboard and without scripts.
+    The list is edited on the server, one press of a button at a time, so it works by keyboard and without scripts. What is
+    typed meanwhile is a ``draft``: kept, not judged and not saved.
     """
 
     questions = forms.ModelMultipleChoiceField(
@@ -213,15 +214,18 @@ class KitForm(forms.ModelForm):
         }
         help_texts = {"description": "For which role and level, and what it is meant to show."}
 
-    def __init__(self, data: Any = None, *, instance: Kit | None = None) -> None:
-        super().__init__(data, instance=instance)
+    def __init__(
+        self, data: QueryDict | None = None, *, instance: Kit | None = None, draft: QueryDict | None = None
+    ) -> None:
+        typed = {name: draft.get(name, "") for name in ("name", "description")} if draft is not None else None
+        super().__init__(data, instance=instance, initial=typed)
         self.bank = {question.slug: question for question in Question.objects.with_latest().order_by("slug")}
-        self.in_order = self._slugs_in_order(instance)
+        self.in_order = self._slugs_in_order(instance, data or draft)
         cast("forms.ModelChoiceField[Question]", self.fields["questions"]).queryset = Question.objects.all()
 
-    def _slugs_in_order(self, instance: Kit | None) -> list[str]:
-        if self.is_bound:
-            typed = cast("list[str]", self.data.getlist("questions"))
+    def _slugs_in_order(self, instance: Kit | None, typed_data: QueryDict | None) -> list[str]:
+        if typed_data is not None:
+            typed = typed_data.getlist("questions")
         elif instance is not None:
             typed = [entry.question.slug for entry in instance.entries.select_related("question").order_by("position")]
         else:
@@ -246,10 +250,10 @@ class KitForm(forms.ModelForm):
     def minutes(self) -> int:
         return sum(question.latest.minutes for question in self.chosen)
 
-    def press(self, do: str) -> None:
-        """Does what a button of the list says: ``add``, ``remove:slug``, ``up:slug`` or ``down:slug``."""
-        verb, _, slug = do.partition(":")
-        slug = slug or str(self.data.get("add_question", ""))
+    def press(self, button: str, question: str = "") -> None:
+        """Does what a button of the list says: ``add`` (with the question), ``remove:slug``, ``up:slug``, ``down:slug``."""
+        verb, _, slug = button.partition(":")
+        slug = slug or question
         slugs = self.in_order
         if verb == "add" and slug in self.bank and slug not in slugs:
             slugs.append(slug)

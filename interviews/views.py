@@ -159,18 +159,18 @@ def kit(request: SignedInRequest, pk: int) -> HttpResponse:
 def kit_edit(request: SignedInRequest, pk: int | None = None) -> HttpResponse:
     """A new kit (no ``pk``) or one that is there. A press of a button of the list saves nothing."""
     changed = get_object_or_404(Kit, pk=pk) if pk is not None else None
-    form = KitForm(request.POST or None, instance=changed)
-    pressed = request.POST.get("do", "")
-    if pressed:
-        form.press(pressed)
-    elif request.method == "POST" and form.is_valid():
+    button = request.POST.get("do", "")
+    if button:
+        form = KitForm(instance=changed, draft=request.POST)
+        form.press(button, request.POST.get("add_question", ""))
+    else:
+        form = KitForm(request.POST or None, instance=changed)
+    if request.method == "POST" and form.is_valid():
         saved = form.save_with_questions(by=request.user)
         messages.success(request, f"{saved} is saved.")
         return redirect(saved)
-    status = 422 if form.is_bound and not pressed else 200
-    return render(
-        request, "interviews/kit_form.html", {"form": form, "pressed": pressed, "kit": changed}, status=status
-    )
+    status = 422 if form.is_bound else 200
+    return render(request, "interviews/kit_form.html", {"form": form, "kit": changed}, status=status)
 
 
 # Oneself, and the language of the pages

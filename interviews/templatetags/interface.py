@@ -136,15 +136,13 @@ def development() -> bool:
 
 
 @register.inclusion_tag("components/field.html")
-def field(
-    bound: BoundField, hint: str = "", classes: str = "", placeholder: str | None = None
-) -> dict[str, object]:
+def field(bound: BoundField, hint: str = "", classes: str = "", placeholder: str | None = None) -> dict[str, object]:
     """A form's field with its label, hint and errors, tied together for screen readers."""
     widget = bound.field.widget
     hint = hint or str(bound.help_text)
     described_by = [f"{bound.auto_id}_helptext"] if hint else []
     described_by += [f"{bound.auto_id}_error"] if bound.errors else []
-    attributes = {"aria-describedby": " ".join(described_by)} if described_by else {}
+    attributes: dict[str, str | bool] = {"aria-describedby": " ".join(described_by)} if described_by else {}
     if placeholder is not None:
         attributes["placeholder"] = placeholder
     is_choice = isinstance(widget, CheckboxInput)
