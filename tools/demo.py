@@ -129,7 +129,10 @@ def run(stack: Stack, started_s: float, *, verbose: bool) -> None:
         say(f"Ready after {time.monotonic() - started_s:.1f} s.")
         terminal.verbose = True
 
-    supervisor = Supervisor(stack.parts(), stack.folder / "logs", terminal.echo)
+    def on_wait(names: list[str]) -> None:
+        say(f"Still waiting for: {', '.join(names)}. What they say is in {shown(stack.folder / 'logs')}.")
+
+    supervisor = Supervisor(stack.parts(), stack.folder / "logs", terminal.echo, on_wait)
     try:
         supervisor.run(on_ready)
     except StartFailed as error:

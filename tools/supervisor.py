@@ -35,6 +35,10 @@ START_ATTEMPTS = 4
 #: How often readiness is asked for.
 POLL_S = 0.02
 TAIL_LINES = 25
+#: How long the start may take before it is told what it waits for, again and again.
+WAIT_NOTICE_S = 10.0
+#: Two requests to stop within this time are one: a key pressed twice, or a signal that came on two ways.
+SAME_REQUEST_S = 0.5
 ORPHAN_GRACE_S = 1.0
 ORPHAN_LIMIT_S = 5.0
 
@@ -91,9 +95,19 @@ class _State:
 
 
 class Supervisor:
-    """Runs parts until it is told to stop. ``echo`` is called with the name of a part and each line that it prints."""
+    """Runs parts until it is told to stop.
 
-    def __init__(self, parts: Sequence[Part], log_folder: Path, echo: Callable[[str, str], None]) -> None:
+    ``echo`` is called with the name of a part and each line that it prints; ``on_wait`` with the names of the parts that are
+    not ready yet, now and then while the start takes long.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        log_folder: Path,
+        echo: Callable[[str, str], None],
+        on_wait: Callable[[list[str]], None] = lambda names: None,
+    ) -> None:
         names = [part.name for part in parts]
         unknown = {name for part in parts for name in part.after} - set(names)
         if unknown or len(set(names)) != len(names):
@@ -101,10 +115,12 @@ class Supervisor:
         self._parts = parts
         self._log_folder = log_folder
         self._echo = echo
+        self._on_wait = on_wait
         self._states: dict[str, _State] = {}
         self._by_pid: dict[int, _State] = {}
         self._selector = selectors.DefaultSelector()
         self._stop_requests = 0
+        self._stop_requested_s = -SAME_REQUEST_S
         self._all_ready = False
 
     def run(self, on_ready: Callable[[], None]) -> list[str]:
@@ -122,12 +138,16 @@ class Supervisor:
             stack.enter_context(self._signals())
             _prctl(_PR_SET_CHILD_SUBREAPER, 1)
             try:
+                notice_at_s = time.monotonic() + WAIT_NOTICE_S
                 while not self._stop_requests:
                     self._start_what_can_start()
                     self._ask_for_readiness()
                     if not self._all_ready and all(state.ready for state in self._states.values()):
                         self._all_ready = True
                         on_ready()
+                    if not self._all_ready and time.monotonic() > notice_at_s:
+                        notice_at_s += WAIT_NOTICE_S
+                        self._on_wait([name for name, state in self._states.items() if not state.ready])
                     self._wait(self._time_to_next_event_s())
             finally:
                 self._stop_all()
@@ -136,7 +156,10 @@ class Supervisor:
 
     def stop(self) -> None:
         """Makes ``run`` stop everything; a second call makes it impatient."""
-        self._stop_requests += 1
+        now_s = time.monotonic()
+        if now_s - self._stop_requested_s >= SAME_REQUEST_S:
+            self._stop_requests += 1
+        self._stop_requested_s = now_s
 
     # Starting
 
