@@ -23,6 +23,7 @@ BOX = "/box"
 
 #: Ranks are the first that the kernel takes when memory runs out.
 RANK_OOM_SCORE = 1000
+_RANK_NICENESS = 10
 _SHM_FLOOR_MB = 64
 
 
@@ -102,6 +103,8 @@ def confine(*, identity: int, proc: int, limits: Confinement, seccomp: bytes, oo
     os.close(adjust)
     os.close(proc)
     os.setsid()
+    # Behind the supervisor and the warm parent, which must get a word in while a program forks without end.
+    os.nice(_RANK_NICENESS)
     os.umask(0o022)
     cpu_s = int(limits.cpu_s) + 1
     memory_bytes = limits.memory_mb << 20
