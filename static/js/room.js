@@ -13,7 +13,7 @@ import { RunsApi } from "./room/runs.js";
 import { SharedDocument } from "./room/shared_document.js";
 
 const SHOWN_RUNS = 20;
-const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const time = new Intl.DateTimeFormat(undefined, { hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 class Room {
   constructor(root) {

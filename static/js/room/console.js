@@ -61,6 +61,8 @@ export class Console {
     for (const button of this.view.querySelectorAll("[data-merged]")) {
       button.setAttribute("aria-pressed", String((button.dataset.merged === "true") === isMerged));
     }
+    if (isMerged) this.merged?.showEnd();
+    else for (const { log } of this.columns ?? []) log.showEnd();
   }
 
   clear() {

@@ -94,7 +94,7 @@ export class CodeEditor {
           highlightSelectionMatches(),
           python(),
           editorTheme,
-          EditorView.contentAttributes.of({ "aria-label": label, "aria-describedby": "editor-hint" }),
+          EditorView.contentAttributes.of({ "aria-label": label, "aria-describedby": "editor-hint", tabindex: "0" }),
           limitSize(() => this.actions.tooLarge()),
           yCollab(shared.text, null, { undoManager: shared.undo }),
           remoteCursors(shared),

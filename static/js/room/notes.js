@@ -2,7 +2,7 @@
 import { icon } from "../interface/icons.js";
 import { el, fill } from "./dom.js";
 
-const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const time = new Intl.DateTimeFormat(undefined, { hourCycle: "h23", hour: "2-digit", minute: "2-digit" });
 
 export class Notes {
   /** `position()` is the question of a new note. */

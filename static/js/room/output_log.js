@@ -102,6 +102,11 @@ export class OutputLog {
     this.cutMarker.textContent = `… ${this.cut.toLocaleString("en")} ${this.cut === 1 ? "line" : "lines"} left out …`;
   }
 
+  /** The newest lines; for an output that was hidden while they came. */
+  showEnd() {
+    this.element.scrollTop = this.element.scrollHeight;
+  }
+
   /** Says that output was left out before it came here. */
   markCut() {
     this.element.append(el("div", { class: "line line--cut", text: "… the run printed more than is kept …" }));
