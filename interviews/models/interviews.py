@@ -96,6 +96,10 @@ class Interview(models.Model):
         return self.status == InterviewStatus.LIVE
 
     @property
+    def has_started(self) -> bool:
+        return self.status != InterviewStatus.SCHEDULED
+
+    @property
     def is_overdue(self) -> bool:
         """Its time is over, and nobody started it."""
         return self.status == InterviewStatus.SCHEDULED and self.ends_at < timezone.now()

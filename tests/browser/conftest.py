@@ -48,7 +48,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@dataclass(slots=True)
+@dataclass
 class Complaints:
     """What went wrong in a browser although the page may look well."""
 

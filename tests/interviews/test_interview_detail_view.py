@@ -78,7 +78,7 @@ def test_an_ended_interview_is_neither_entered_nor_changed(client: Client, url: 
 def test_somebody_who_made_it_but_is_not_on_the_panel_neither_conducts_nor_scores_it(
     client: Client, url: str, interview: Interview, stranger: User
 ) -> None:
-    Interview.objects.update(created_by=stranger)
+    Interview.objects.update(created_by=stranger, status=InterviewStatus.LIVE)
     client.force_login(stranger)
     page = client.get(url).text
     assert "Open room" not in page
