@@ -18,8 +18,8 @@ from datetime import timedelta
 from types import ModuleType, TracebackType
 from typing import Any
 
-from gpu_runner.sandbox import candidate_traffic, tensors
-from gpu_runner.sandbox.candidate_traffic import TrafficNotes
+from gpu_runner.sandbox import candidate_notes, tensors
+from gpu_runner.sandbox.candidate_notes import Notes
 from gpu_runner.sandbox.checking_wire import FrameReader, Message, RawPlacement, RawTensor, pack_message
 
 #: How much of its time a call may use before the rank says where it stands, for the words about a hang.
@@ -43,12 +43,12 @@ class _Server:
         self._box = os.path.dirname(entry_path) + "/"
         self._reader = FrameReader(header_bytes=_REQUEST_BYTES, body_bytes=_REQUEST_BYTES)
         self._sending = threading.Lock()
-        self._traffic = TrafficNotes()
+        self._notes = Notes()
         self._module: ModuleType | None = None
         self._main_thread = threading.get_ident()
 
     def run(self) -> None:
-        self._traffic.install()
+        self._notes.install()
         while (message := self._receive()) is not None:
             match message.text("op"):
                 case "load":
@@ -125,14 +125,14 @@ class _Server:
 
         args = message.value("args", unpack)
         kwargs = message.value("kwargs", unpack)
-        self._traffic.begin()
+        self._notes.begin()
         try:
             result = function(*args, **kwargs)
         finally:
-            traffic = self._traffic.end()
+            notes = self._notes.end()
             _flush()
         after = [view if raw.buffer is None else buffer for raw, buffer, view in placed]
-        self._send({"op": "returned", "id": call, "traffic": traffic}, {"value": result, "after": after})
+        self._send({"op": "returned", "id": call, "notes": notes}, {"value": result, "after": after})
 
     def _report(self, call: str, error: BaseException, *, show: bool) -> None:
         own = error.__traceback__
@@ -184,7 +184,7 @@ class _Server:
 #: Frames that are ours, left out of what a person reads.
 _NOT_THEIRS = (
     __file__,
-    candidate_traffic.__file__,
+    candidate_notes.__file__,
     "<frozen importlib._bootstrap_external>",
     "<frozen importlib._bootstrap>",
 )

@@ -41,11 +41,11 @@ __all__ = [
     "EachRank",
     "FarApart",
     "Fault",
+    "Notes",
     "Placed",
     "ProgramRun",
     "RankAnswers",
     "Ranks",
-    "Traffic",
     "check",
     "inside",
 ]
@@ -90,8 +90,8 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """What a rank did in ``torch.distributed`` during one call, as its own process noted it.
+class Notes:
+    """What a rank did in ``torch.distributed`` and how many Triton kernels it launched in one call, by its own notes.
 
     Evidence that a determined cheat can forge: never let it decide alone, see that the values are right too.
     """
@@ -99,18 +99,17 @@ class Traffic:
     sends: tuple[Sent, ...] = ()
     receives: tuple[Sent, ...] = ()
     collectives: tuple[str, ...] = ()
+    kernel_launches: int = 0
 
 
 class Answer:
     """What one rank returned from one call, and what is expected of it."""
 
-    def __init__(
-        self, call: _Call, rank: int, value: Any, after: list[Any], traffic: Traffic, duration_s: float
-    ) -> None:
+    def __init__(self, call: _Call, rank: int, value: Any, after: list[Any], notes: Notes, duration_s: float) -> None:
         self._call = call
         self.rank = rank
         self.value = value
-        self.traffic = traffic
+        self.notes = notes
         #: From asking to having the answer, on the checker's clock.
         self.duration_s = duration_s
         self._after = after
@@ -170,7 +169,23 @@ class Answer:
 
     def expect_inputs_unchanged(self) -> None:
         """No tensor argument was written to. The call must have been made with ``inputs_back=True``."""
-        self._expecting(self._look_at_inputs)
+        if not self._call.given[self.rank]:
+            raise LookupError("the call did not ask for its inputs back: inputs_back=True")
+        for given in self._call.given[self.rank]:
+            self.expect_unchanged(given.argument)
+
+    def expect_unchanged(self, argument: Tensor | Placed | FarApart) -> None:
+        """Neither this tensor argument nor the buffer it lies in was written to."""
+
+        def look() -> None:
+            before = argument.buffer if isinstance(argument, Placed) else argument
+            before = before.values if isinstance(before, FarApart) else before
+            after = self.after(argument)
+            if not tensors_equal(before.reshape(-1), after.reshape(-1)):
+                values = f"It was {shown(before)} and is {shown(after)} after the call." if before.numel() <= 8 else ""
+                raise Fault(f"{self._subject}: an input was changed, it should be left as it was.", shown=values)
+
+        self._expecting(look)
 
     def after(self, argument: Tensor | Placed | FarApart) -> Tensor:
         """The buffer of an argument as it was after the call: of ``Placed`` the whole of it, else just the tensor."""
@@ -196,18 +211,6 @@ class Answer:
             )
 
         self._expecting(look)
-
-    def _look_at_inputs(self) -> None:
-        given = self._call.given[self.rank]
-        if not given:
-            raise LookupError("the call did not ask for its inputs back: inputs_back=True")
-        for one, back in zip(given, self._after, strict=True):
-            before = one.argument.values if isinstance(one.argument, FarApart) else one.placed.buffer
-            if not tensors_equal(before.reshape(-1), back.reshape(-1)):
-                raise Fault(
-                    f"{self._subject}: an input was changed, it should be left as it was.",
-                    shown=f"It was {shown(before)} and is {shown(back)} after the call." if before.numel() <= 8 else "",
-                )
 
     def _expecting(self, look: Callable[[], None]) -> None:
         self._call.expecting()
@@ -279,7 +282,7 @@ class RankAnswers(Sequence[Answer]):
 
     def expect_no_collectives(self) -> None:
         """No rank called a collective, as far as its own notes say."""
-        used = sorted({name for answer in self._answers for name in answer.traffic.collectives})
+        used = sorted({name for answer in self._answers for name in answer.notes.collectives})
         self._call.expecting()
         if used:
             raise Fault(
@@ -291,7 +294,7 @@ class RankAnswers(Sequence[Answer]):
         """How many messages each rank sends, and how many elements in all of them, as far as its own notes say."""
         self._call.expecting()
         for answer, wanted, wanted_items in zip(self._answers, messages, items, strict=True):
-            sends = answer.traffic.sends
+            sends = answer.notes.sends
             sent_items = sum(sent.items for sent in sends)
             told = f"Rank {answer.rank} sends {len(sends)} messages with {sent_items} elements"
             if len(sends) != wanted:
@@ -309,7 +312,6 @@ class _Given:
     """A tensor argument that comes back after the call."""
 
     argument: Any
-    placed: Any
     raw: RawPlacement
 
 
@@ -358,7 +360,7 @@ class _Call:
         placed = tensors.contiguous(value) if isinstance(value, torch.Tensor) else value
         raw = placed.to_raw(back=self.inputs_back or isinstance(value, Placed))
         if raw.back:
-            given.append(_Given(value, placed, raw))
+            given.append(_Given(value, raw))
         return raw
 
     def answer(self, rank: int, reply: Message, duration_s: float) -> Answer:
@@ -366,12 +368,12 @@ class _Call:
         try:
             value = reply.value("value", _unpack)
             after = _after(reply.value("after", _unpack), self.given[rank])
-            traffic = _traffic(reply.fields.get("traffic"))
+            notes = _notes(reply.fields.get("notes"))
         except WireFault as fault:
             who = "Your program" if self.ranks == 1 else f"Rank {rank}"
             words = f"{who} sent the checks something that is no answer."
             raise Fault(words, detail=f"What came: {fault}.", status=CheckStatus.CRASHED) from None
-        return Answer(self, rank, value, after, traffic, duration_s)
+        return Answer(self, rank, value, after, notes, duration_s)
 
 
 def _unpack(raw: RawTensor | RawPlacement) -> object:
@@ -394,12 +396,17 @@ def _after(value: object, given: list[_Given]) -> list[Any]:
     return value
 
 
-def _traffic(notes: object) -> Traffic:
+def _notes(notes: object) -> Notes:
     match notes:
-        case {"messages": list(messages), "collectives": list(collectives), "unnoted": int(unnoted)}:
+        case {
+            "messages": list(messages),
+            "collectives": list(collectives),
+            "kernel_launches": int(launches),
+            "unnoted": int(unnoted),
+        }:
             pass
         case _:
-            raise WireFault("its notes of messages are not as they should be")
+            raise WireFault("its notes are not as they should be")
     if unnoted or len(messages) + len(collectives) > 1 << 16:
         raise WireFault("it sent more messages than can be noted")
     found: dict[str, list[Sent]] = {"send": [], "receive": []}
@@ -408,10 +415,12 @@ def _traffic(notes: object) -> Traffic:
             case [("send" | "receive") as way, str(operation), int(peer), int(items)]:
                 found[way].append(Sent(clean(operation, 40), peer, items))
             case _:
-                raise WireFault("its notes of messages are not as they should be")
+                raise WireFault("its notes are not as they should be")
     if not all(isinstance(name, str) and name.isidentifier() for name in collectives):
-        raise WireFault("its notes of collectives are not as they should be")
-    return Traffic(tuple(found["send"]), tuple(found["receive"]), tuple(clean(name, 40) for name in collectives))
+        raise WireFault("its notes are not as they should be")
+    return Notes(
+        tuple(found["send"]), tuple(found["receive"]), tuple(clean(name, 40) for name in collectives), launches
+    )
 
 
 class Ranks:

@@ -1,4 +1,4 @@
-"""Notes what a rank sends, receives and calls of ``torch.distributed`` while one of its functions is being checked.
+"""Notes what a rank sends, receives and calls of ``torch.distributed``, and the Triton kernels it launches, during one call.
 
 It is evidence, not proof: the notes are taken in the candidate's own process, and a program that goes out of its way can
 leave them empty or forge them. So a check that counts messages also looks at values that only a right algorithm gives.
@@ -36,7 +36,7 @@ _COLLECTIVES = (
 )
 
 
-class TrafficNotes:
+class Notes:
     """The notes of the call in progress. Collectives made of other collectives are noted once, as what was called."""
 
     def __init__(self) -> None:
@@ -44,16 +44,23 @@ class TrafficNotes:
         self._inside = False
         self._messages: list[list[Any]] = []
         self._collectives: list[str] = []
+        self._kernel_launches = 0
         self._unnoted = 0
 
     def begin(self) -> None:
-        self._messages, self._collectives, self._unnoted = [], [], 0
+        self._messages, self._collectives = [], []
+        self._kernel_launches = self._unnoted = 0
         self._noting = True
 
     def end(self) -> dict[str, Any]:
         """What was noted since ``begin``, as JSON."""
         self._noting = False
-        return {"messages": self._messages, "collectives": self._collectives, "unnoted": self._unnoted}
+        return {
+            "messages": self._messages,
+            "collectives": self._collectives,
+            "kernel_launches": self._kernel_launches,
+            "unnoted": self._unnoted,
+        }
 
     def install(self) -> None:
         """Wraps the functions. Before the submission is loaded, so that ``from torch.distributed import isend`` is seen."""
@@ -68,6 +75,22 @@ class TrafficNotes:
             setattr(distributed_c10d, name, wrapper)
             if hasattr(dist, name):
                 setattr(dist, name, wrapper)
+        self._count_launches()
+
+    def _count_launches(self) -> None:
+        """In the interpreter and on a GPU, whichever of the two a kernel comes to."""
+        from triton.runtime import interpreter, jit
+
+        for owner, name in ((interpreter.GridExecutor, "__call__"), (jit.JITFunction, "run")):
+            setattr(owner, name, self._counting(getattr(owner, name)))
+
+    def _counting(self, launch: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(launch)
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            self._kernel_launches += self._noting
+            return launch(*args, **kwargs)
+
+        return noting
 
     def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
