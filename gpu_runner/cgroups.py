@@ -72,7 +72,7 @@ class SlotCgroup(ABC):
 class CgroupV1(SlotCgroup):
     """One folder under each controller."""
 
-    CONTROLLERS = ("memory", "pids", "cpuacct")
+    CONTROLLERS = ("memory", "pids", "cpuacct", "cpu")
 
     def folders(self) -> list[Path]:
         mounted = sorted(path for path in MOUNT.iterdir() if path.is_dir() and not path.is_symlink())
@@ -181,13 +181,17 @@ def version() -> int:
 
 
 def prepare_root() -> None:
-    """Hands the controllers down to our cgroups. On version 1 there is nothing to hand down."""
+    """Makes the parent of our cgroups: all runs together weigh as much as a busy process of the host's on each core."""
+    cores = os.cpu_count() or 1
     if version() == 1:
-        return
-    _hand_down(MOUNT)
-    for folder in (MOUNT / ROOT_NAME,):
+        folder, name, weight = MOUNT / "cpu" / ROOT_NAME, "cpu.shares", 1024 * cores
+        folder.mkdir(exist_ok=True)
+    else:
+        _hand_down(MOUNT)
+        folder, name, weight = MOUNT / ROOT_NAME, "cpu.weight", 100 * cores
         folder.mkdir(exist_ok=True)
         _hand_down(folder)
+    (folder / name).write_text(str(weight))
 
 
 def _hand_down(folder: Path) -> None:

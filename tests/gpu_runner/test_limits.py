@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def _the_next_run_works(pool: SlotPool) -> Iterator[None]:
     assert run(pool, program("print('honest')")).text() == "honest\n"
 
 
-def timed_run(pool: SlotPool, source: str, **fields: object) -> tuple[Ran, float]:
+def timed_run(pool: SlotPool, source: str, **fields: Any) -> tuple[Ran, float]:
     started_s = time.monotonic()
     return run(pool, program(source, **fields)), time.monotonic() - started_s
 
