@@ -9,7 +9,7 @@ from decimal import Decimal
 from grading.combination import CriterionResult
 
 WIDTH = 240
-HEIGHT = 34
+HEIGHT = 44
 _FIRST_X = 30
 _STEP = 60
 _ROOM_AT_LEVEL = 40
@@ -32,7 +32,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChart:
-    """The four levels as a line, a dot for each rater, and a mark at their mean. ``words`` say the same."""
+    """The four levels as a line, a dot for each rater, and a pointer to their mean. ``words`` say the same."""
 
     ticks: Sequence[Tick]
     dots: Sequence[Dot]

@@ -118,7 +118,7 @@ class QuestionReport:
     mean: Decimal | None
     chart: LevelChart
     #: The mean of each rater alone, in the order of the report's scorecards.
-    rater_means: Sequence[Decimal | None]
+    rater_means: Sequence[tuple[Decimal | None, User]]
 
     @property
     def was_asked(self) -> bool:
@@ -268,7 +268,9 @@ def _question(
         ],
         mean=mean,
         chart=mean_chart(mean),
-        rater_means=[combination.combine_question(_by_one(results, scorecard)) for scorecard in scorecards],
+        rater_means=[
+            (combination.combine_question(_by_one(results, scorecard)), scorecard.author) for scorecard in scorecards
+        ],
     )
 
 

@@ -78,7 +78,8 @@ def test_ratings_are_combined_by_rule(
     report = reports.report(fresh(running), hiring_admin)
     assert report.mean == Decimal(4)
     assert report.recommendations == [("Yes", 1), ("No", 1)]
-    assert [question.rater_means for question in report.questions] == [[Decimal(4), None]] * 2
+    means = [(Decimal(4), interviewer), (None, colleague)]
+    assert [question.rater_means for question in report.questions] == [means, means]
     html = page(running, hiring_admin)
     assert report.rule in html
     assert "not assessed by 1" in html

@@ -4,9 +4,9 @@ import { addCite } from "./content.js";
 function insert(textarea, words) {
   const before = textarea.value.slice(0, textarea.selectionStart);
   const after = textarea.value.slice(textarea.selectionEnd);
-  const lead = before && !/[\s(]$/.test(before) ? " " : "";
+  const lead = before && !/\s$/.test(before) ? " " : "";
   const trail = after && !/^[\s.,;:)]/.test(after) ? " " : "";
-  textarea.setRangeText(lead + words + trail, textarea.selectionStart, textarea.selectionEnd, "end");
+  textarea.setRangeText(`${lead}(${words})${trail}`, textarea.selectionStart, textarea.selectionEnd, "end");
 }
 
 export function setUpCiting() {
