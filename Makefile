@@ -40,7 +40,7 @@ verify-bank: ## hold every reference and wrong answer of the bank to its checks
 
 screenshots: ## photograph the pages for the documentation
 	@$(PYTHON) -m tools.setup --tests --quiet
-	@$(RUN) -m tools.screenshots
+	@RENDEZVOUS_SCREENSHOTS=docs/images $(RUN) -m pytest -q tests/browser/test_whole_interview.py
 
 lock: ## resolve the requirements anew into requirements/lock.txt
 	@$(PYTHON) -m tools.lock
