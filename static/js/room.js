@@ -251,7 +251,9 @@ class Room {
     if (position !== this.question.position) return;
     this.takeRuns(runs);
     const target = this.openRun ?? (this.console.run ? null : runs[0]);
-    if (target && this.console.run?.id !== target.id) this.followRun(target);
+    if (!target || this.console.run?.id === target.id) return;
+    this.followRun(target);
+    if (target.state !== "finished") this.panes.markNews("console");
   }
 
   takeRuns(runs) {
@@ -265,7 +267,6 @@ class Room {
   followRun(run) {
     this.follower?.close();
     this.follower = this.api.follow(run, this.console);
-    this.panes.markNews("console");
     this.drawRuns();
   }
 

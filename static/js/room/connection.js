@@ -4,7 +4,8 @@ import { decodeFrame } from "./frames.js";
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5000;
 const PING_EVERY_MS = 10_000;
-const ANSWER_WITHIN_MS = 5000;
+const ANSWER_WITHIN_MS = 4000;
+const CONNECT_WITHIN_MS = 8000;
 
 /** Codes by which the server says that trying again is of no use. */
 export const CLOSE_STRANGER = 4404;
@@ -23,7 +24,11 @@ export class Connection extends EventTarget {
     this.socket = null;
     this.retry = null;
     this.refused = false;
-    window.addEventListener("online", () => this.tryNow());
+    window.addEventListener("online", () => {
+      // An attempt from before the network came back may hang for long.
+      if (!this.isOpen) this.abandon();
+      this.tryNow();
+    });
     window.addEventListener("offline", () => this.probe());
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.tryNow();
@@ -37,7 +42,13 @@ export class Connection extends EventTarget {
     const socket = new WebSocket(this.address);
     this.socket = socket;
     socket.binaryType = "arraybuffer";
+    const patience = setTimeout(() => {
+      if (socket !== this.socket || this.isOpen) return;
+      this.abandon();
+      this.lost(0);
+    }, CONNECT_WITHIN_MS);
     socket.addEventListener("open", () => {
+      clearTimeout(patience);
       if (socket !== this.socket) return;
       this.isOpen = true;
       this.dispatchEvent(new Event("open"));
@@ -49,6 +60,7 @@ export class Connection extends EventTarget {
       else this.dispatchEvent(new CustomEvent("frame", { detail: decodeFrame(data) }));
     });
     socket.addEventListener("close", ({ code }) => {
+      clearTimeout(patience);
       if (socket === this.socket) this.lost(code);
     });
   }
@@ -75,6 +87,13 @@ export class Connection extends EventTarget {
     this.pauseMs = Math.min(this.pauseMs * 2, LONGEST_PAUSE_MS);
   }
 
+  /** Forgets the present attempt, whatever becomes of it. */
+  abandon() {
+    const { socket } = this;
+    this.socket = null;
+    socket?.close();
+  }
+
   tryNow() {
     if (this.isOpen) this.probe();
     else if (!this.socket) this.connect();
@@ -89,8 +108,8 @@ export class Connection extends EventTarget {
       this.waiting = null;
       if (socket !== this.socket) return;
       // A dead connection answers close() as little as anything else, so don't wait for it.
+      this.abandon();
       this.lost(0);
-      socket.close();
     }, ANSWER_WITHIN_MS);
   }
 

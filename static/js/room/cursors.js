@@ -20,14 +20,11 @@ class Caret extends WidgetType {
   }
 
   toDOM() {
+    // Empty, with the name drawn by the style sheet: what is copied or read aloud is the code alone.
     const caret = document.createElement("span");
     caret.className = `remote-caret colour-${this.colour}${this.fresh ? " remote-caret--fresh" : ""}`;
+    caret.dataset.name = this.name;
     caret.setAttribute("aria-hidden", "true");
-    const name = document.createElement("span");
-    name.className = "remote-caret__name";
-    name.textContent = this.name;
-    // A word joiner on both sides gives the caret a line's height without any width.
-    caret.append("\u2060", name, "\u2060");
     return caret;
   }
 
