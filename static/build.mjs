@@ -1,6 +1,6 @@
 // Bundles static/js/*.js and static/css/*.css (each an entry) into static/dist, with source maps, and beside them a sprite
 // of the icons that the project uses. Fonts and icons come from npm packages; nothing is loaded from elsewhere at run time.
-import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import path from "node:path";
 import esbuild from "esbuild";
@@ -26,6 +26,18 @@ const copies = {
   },
 };
 
+// What an earlier build left and this one did not write. Removed afterwards, so that a running server always finds its files.
+function removeStale(written) {
+  for (const folder of ["js", "css", "chunks", "assets"]) {
+    const full = path.join(options.outdir, folder);
+    if (!existsSync(full)) continue;
+    for (const name of readdirSync(full)) {
+      const file = path.join(full, name);
+      if (!written.has(file)) rmSync(file, { recursive: true });
+    }
+  }
+}
+
 const options = {
   entryPoints: entries,
   outdir: path.join(root, "dist"),
@@ -47,6 +59,6 @@ if (process.argv.includes("--watch")) {
   const context = await esbuild.context({ ...options, minify: false });
   await context.watch();
 } else {
-  rmSync(options.outdir, { recursive: true, force: true });
-  await esbuild.build(options);
+  const { metafile } = await esbuild.build({ ...options, metafile: true });
+  removeStale(new Set(Object.keys(metafile.outputs).map((output) => path.resolve(output))));
 }
