@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 from django.utils import timezone
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django import Settings
 
 from interviews import links
 from interviews.models import CandidateSession, Interview, InterviewStatus, User
@@ -41,7 +41,7 @@ def test_the_link_gives_a_cookie_that_scripts_cannot_read_and_leads_to_the_lobby
     assert "no-store" in page["Cache-Control"]
 
 
-def test_the_cookie_is_secure_where_the_site_is(interview: Interview, settings: SettingsWrapper) -> None:
+def test_the_cookie_is_secure_where_the_site_is(interview: Interview, settings: Settings) -> None:
     settings.SESSION_COOKIE_SECURE = True
     response = Client().get(join_path(interview))
     assert response.cookies[links.cookie_name(interview)]["secure"]
