@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from gpu_runner.sandbox import process_groups, rehearsal
@@ -88,10 +89,10 @@ def seed_all(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
 
 
-def prepare_rank(record: Record, *, rehearse: bool) -> None:
-    """The last trusted step in a rank. ``rehearse`` lets a CUDA program run on the CPU."""
+def prepare_rank(record: Record, *, texts: Sequence[str]) -> None:
+    """The last trusted step in a rank. ``texts`` are the files of a submission that may rehearse what it wants of a GPU."""
     rehearsal.watch(record)
-    if rehearse:
+    if rehearsal.speaks_of_gpus(texts):
         rehearsal.install()
 
 

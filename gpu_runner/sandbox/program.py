@@ -13,6 +13,9 @@ import types
 from contextlib import suppress
 from types import TracebackType
 
+#: The folder of this package, as the file names of its frames begin.
+_OURS = os.path.dirname(__file__) + "/"
+
 
 class Record:
     """What a rank says of itself on a pipe, as JSON lines, before its tear-down can go wrong.
@@ -70,19 +73,41 @@ def _exit_code(leaving: SystemExit, path: str, record: Record) -> int:
 def _report(error: BaseException, path: str, record: Record) -> None:
     """Prints the traceback without our own frames, through the program's excepthook if it has one."""
     at_s = time.monotonic()
+    _hide_our_frames(error)
     traceback = error.__traceback__
-    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
-        traceback = traceback.tb_next
     where = _place(traceback, path)
     if isinstance(error, SyntaxError) and traceback is None and error.lineno:
         where = f"{_short(error.filename or path)}:{error.lineno}"
     record.write(kind="error", name=type(error).__name__, where=where, at_s=at_s)
-    error = error.with_traceback(traceback)
     try:
         sys.excepthook(type(error), error, traceback)
     except Exception as broken:  # noqa: BLE001 - a broken hook may not hide the error itself
         sys.__excepthook__(type(broken), broken, broken.__traceback__)
         sys.__excepthook__(type(error), error, traceback)
+
+
+def _hide_our_frames(error: BaseException) -> None:
+    """Takes the runner's frames out of the traceback, and out of those of the exceptions that led to it."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        current = todo.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        current.__traceback__ = _without_ours(current.__traceback__)
+        todo += [current.__cause__, current.__context__]
+
+
+def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
+    links = []
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(_OURS):
+            links.append(traceback)
+        traceback = traceback.tb_next
+    for link, following in zip(links, [*links[1:], None], strict=True):
+        link.tb_next = following
+    return links[0] if links else None
 
 
 def _place(traceback: TracebackType | None, path: str) -> str:
