@@ -18,6 +18,8 @@ from tools.supervisor import Part
 
 #: The longest path that a socket may have, the closing zero left out.
 LONGEST_SOCKET_PATH = 107
+#: Celery's advice against running as root, which a demo on a throw-away machine may do.
+ROOT_WARNING = "ignore:You're running the worker with superuser privileges"
 OWN_VARIABLES = "RENDEZVOUS_"
 RUNNER_VARIABLES = "RENDEZVOUS_RUNNER_"
 RUNTIME_VARIABLE = "RENDEZVOUS_RUNNER_RUNTIME"
@@ -158,6 +160,9 @@ class Stack:
             "RENDEZVOUS_REDIS_URL": redis_url,
             "RENDEZVOUS_BASE_URL": self.base_url,
             "RENDEZVOUS_DEBUG": "true",
+            # The web part makes them; each Celery process again would cost a second.
+            "CELERY_SKIP_CHECKS": "1",
+            "PYTHONWARNINGS": ROOT_WARNING,
         }
 
     def _worker_environment(self, redis_url: str) -> dict[str, str]:
