@@ -9,6 +9,9 @@ import os
 
 from celery import Celery
 
+from gpu_runner import broker
+
+broker.install()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("rendezvous")

@@ -9,6 +9,7 @@ import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 
 from config.environment import read
+from gpu_runner import broker
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENVIRONMENT = read()
@@ -108,10 +109,10 @@ CHANNEL_LAYERS = {
 }
 
 # A message is only a wake-up: the row is the state, so there is no result backend.
-CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://")
+CELERY_BROKER_URL = broker.celery_url(REDIS_URL)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# Longer than any task lives, so that Redis never hands a running task to a second worker.
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600}
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_TRANSPORT_OPTIONS = broker.TRANSPORT_OPTIONS
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]

@@ -42,7 +42,8 @@ from gpu_runner.reports import Reporter
 logger = logging.getLogger(__name__)
 
 PULSE_S = 1.0
-CLAIM_S = 3600
+#: Longer than Celery keeps a message that nobody acknowledged before it hands it out once more.
+CLAIM_S = 7200
 #: How long a claim is tried for while Redis is away.
 CLAIM_PATIENCE_S = 5.0
 #: Attempts that are remembered, so that a message that comes twice starts nothing.
@@ -97,7 +98,7 @@ class Host:
         #: Of this process: a worker that was started anew is another host.
         self.id = f"{name}-{secrets.token_hex(4)}"
         self._streams = LiveStreams(client)
-        self._reporter = Reporter(app, state_dir / "results")
+        self._reporter = Reporter(app, client, state_dir / "results")
         self._lock = threading.Lock()
         self._active: dict[str, _Active] = {}
         self._taken: OrderedDict[tuple[str, int], None] = OrderedDict()
@@ -326,7 +327,7 @@ class Host:
         for run in active:
             if run.started is not None:
                 self._report_start(run, run.started)
-        self._reporter.send_recent_again()
+        self._reporter.send_all_again()
 
     def _look_for_stops(self, active: Sequence[_Active]) -> None:
         keys = [cancel_key(run.spec.run_id) for run in active]

@@ -45,6 +45,11 @@ def cancel_key(run_id: str) -> str:
     return f"run:{run_id}:cancel"
 
 
+def recorded_key(run_id: str, attempt: int) -> str:
+    """Present once the web side has dealt with the result of this attempt, so that its host may forget it."""
+    return f"run:{run_id}:{attempt}:recorded"
+
+
 def hosts_key(queue: str) -> str:
     """A Redis hash of the hosts that take runs from a queue: the host's id and its ``HostPresence`` as JSON."""
     return f"hosts:{queue}"

@@ -32,6 +32,7 @@ from celery.platforms import SecurityWarning
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from gpu_runner import broker
 from gpu_runner.host import Executor, Host, NotTaken
 from gpu_runner.protocol import EXECUTE_TASK
 from gpu_runner.slots import ConfigError, HostConfig, SlotPool
@@ -73,15 +74,17 @@ class WorkerConfig:
         )
 
 
+broker.install()
+
+
 def make_app(config: WorkerConfig) -> Celery:
     """The Celery app of a host with these settings."""
-    app = Celery("gpu_runner", broker=config.redis_url.replace("unix://", "redis+socket://"), set_as_current=False)
+    app = Celery("gpu_runner", broker=broker.celery_url(config.redis_url), set_as_current=False)
     app.conf.update(
         accept_content=["json"],
         broker_connection_max_retries=None,
         broker_connection_retry_on_startup=True,
-        # Redis must never hand a run to a second host because it takes long: longer than any run lives.
-        broker_transport_options={"visibility_timeout": 3600, "socket_connect_timeout": 2, "socket_timeout": 10},
+        broker_transport_options=broker.TRANSPORT_OPTIONS,
         task_acks_late=True,
         task_default_queue=config.queues[0],
         task_ignore_result=True,

@@ -28,6 +28,7 @@ from gpu_runner.protocol import (
     claim_key,
     hosts_key,
     queue_for,
+    recorded_key,
     stream_key,
 )
 
@@ -93,6 +94,14 @@ def tell_readers_it_ended(run_id: str) -> None:
             pipeline.execute()
     except _AWAY as error:
         logger.info("Readers of run %s look by themselves: Redis is away (%s).", run_id, error)
+
+
+def confirm_result(run_id: str, attempt: int) -> None:
+    """Tells the host that it may forget this result; otherwise it sends it again."""
+    try:
+        _redis().set(recorded_key(run_id, attempt), "1", ex=KEEP_S)
+    except _AWAY as error:
+        logger.info("The result of run %s comes again: Redis is away (%s).", run_id, error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -220,6 +220,9 @@ def record_event(wire: object, *, attempt: int, token: str) -> None:
                 _tell_room(Run.objects.select_related("interview", "question").get(public_id=event.run_id))
         case Heartbeat():
             changed = rows.filter(state=RunState.RUNNING).update(heartbeat_at=now)
+            if changed != 1 and not Run.objects.open().filter(public_id=event.run_id).exists():
+                # Its host works for nobody.
+                hosts.ask_to_stop(event.run_id)
         case _:
             logger.warning("An event of kind %r is not kept.", event.kind)
             return
@@ -228,29 +231,30 @@ def record_event(wire: object, *, attempt: int, token: str) -> None:
 
 
 def record_result(wire: object) -> None:
-    """Takes in a run's result, once, and only from the attempt that is current. Anything else is logged."""
+    """Takes in a run's result, once, and only from the attempt that is current. Anything else is logged.
+
+    The host sends it until it is told that it was dealt with, whichever way.
+    """
     try:
         result = RunResult.from_wire(wire)
     except WireError as error:
         _record_malformed(wire, error)
         return
     run = _find(result.run_id, result.attempt, result.token)
-    if run is None:
+    if run is None or not _finish(run, result):
         logger.info("A result of run %s came late, twice or from nowhere.", result.run_id)
-        return
-    _finish(run, result)
+    transaction.on_commit(partial(hosts.confirm_result, result.run_id, result.attempt))
 
 
 def _record_malformed(wire: object, error: WireError) -> None:
     """Nothing may stay open because its result cannot be read: the run ends if the message can prove which one it is."""
     logger.error("A result was malformed: %s", error)
-    if not isinstance(wire, dict):
-        return
     match wire:
         case {"run_id": str(run_id), "attempt": int(attempt), "token": str(token)}:
             run = _find(run_id, attempt, token)
             if run is not None:
                 end_run(run, Outcome.RUNNER_ERROR, HOST_UNCLEAR)
+            transaction.on_commit(partial(hosts.confirm_result, run_id, attempt))
 
 
 def _find(run_id: str, attempt: int, token: str) -> Run | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, Group
 from django.test import Client
 from django.utils import timezone
 
@@ -16,6 +16,7 @@ from grading.runs import start_run
 from interviews import links
 from interviews.access import Participant, identify
 from interviews.models import CandidateSession, Interview, InterviewQuestion, InterviewStatus, User
+from tests.grading.stack import Browser, Stack, wait_for
 
 
 @pytest.fixture
@@ -74,3 +75,32 @@ def interviewer_client(interviewer: User) -> Client:
     client = Client()
     client.force_login(interviewer)
     return client
+
+
+@pytest.fixture
+def roles(transactional_db: None) -> None:
+    """Made by a migration, and lost when the former test emptied the tables."""
+    for name in ("interviewer", "bank editor", "hiring admin"):
+        Group.objects.get_or_create(name=name)
+
+
+@pytest.fixture
+def room(roles: None, interview: Interview) -> Interview:
+    """A live interview that other programs see too."""
+    Interview.objects.filter(pk=interview.pk).update(status=InterviewStatus.LIVE)
+    return interview
+
+
+@pytest.fixture
+def candidate_browser(stack: Stack, room: Interview) -> Iterator[Browser]:
+    """The admitted candidate of ``room``, at the real web server. ``stack`` is the test module's own.
+
+    Afterwards nothing runs any more, so that one test does not take the slot of the next.
+    """
+    session, token = links.open_session(room)
+    CandidateSession.objects.filter(pk=session.pk).update(admitted_at=timezone.now())
+    browser = Browser(stack, {links.cookie_name(room): token})
+    yield browser
+    for run in Run.objects.open():
+        browser.stop({"id": str(run.public_id)})
+    wait_for(stack.is_idle, 30, "an idle host")

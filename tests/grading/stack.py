@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import redis
 
-from gpu_runner.protocol import hosts_key
+from gpu_runner.protocol import HostPresence, hosts_key
 
 if TYPE_CHECKING:
+    from grading.models import Run
     from interviews.models import Interview
 
 ROOT = Path(__file__).resolve().parents[2]
 _CELERY = (sys.executable, "-m", "celery", "-A", "config", "--quiet")
 SCRIPTED_HOST = (sys.executable, "-m", "tests.grading.scripted_host")
+#: By then every run has ended, whatever was killed.
+END_S = 15.0
 REAL_HOST = (sys.executable, "-m", "gpu_runner.worker")
 
 
@@ -85,6 +88,14 @@ class Stack:
     def has_host(self) -> bool:
         return bool(self.redis.hlen(hosts_key("cpu")))
 
+    def is_idle(self) -> bool:
+        """Whether a host says that all its slots are free and no run is open."""
+        texts = cast("dict[str, str]", self.redis.hgetall(hosts_key("cpu"))).values()
+        told = [HostPresence.from_json(text) for text in texts]
+        from grading.models import Run
+
+        return any(presence.free == presence.slots for presence in told) and not Run.objects.open().exists()
+
     def kill(self, name: str, with_signal: signal.Signals = signal.SIGKILL) -> None:
         process = self._processes.pop(name)
         process.send_signal(with_signal)
@@ -101,8 +112,8 @@ class Stack:
         finally:
             process.send_signal(signal.SIGCONT)
 
-    def pid(self, name: str) -> int:
-        return self._processes[name].pid
+    def is_alive(self, name: str) -> bool:
+        return self._processes[name].poll() is None
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -202,3 +213,24 @@ class Browser:
                 if "event" in fields:
                     yield fields["event"], fields.get("id"), json.loads(fields["data"])
                 fields = {}
+
+
+def row(run: dict[str, Any]) -> Run:
+    """What the database says of a run that the API answered."""
+    from grading.models import Run
+
+    return Run.objects.get(public_id=run["id"])
+
+
+def wait_running(run: dict[str, Any]) -> None:
+    wait_for(lambda: row(run).state == "running", 10, "the start")
+
+
+def wait_finished(run: dict[str, Any], within_s: float = END_S) -> Run:
+    wait_for(lambda: row(run).is_finished, within_s, "the end")
+    return row(run)
+
+
+def finished_entries(run: dict[str, Any]) -> int:
+    """How often the timeline says that the run ended."""
+    return row(run).interview.timeline.filter(kind="run_finished", payload__run_id=run["id"]).count()

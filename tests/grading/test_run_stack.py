@@ -7,31 +7,37 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from celery import Celery
-from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from gpu_runner.protocol import (
-    CANCEL_CHANNEL,
     RECORD_RESULT_TASK,
     RESULTS_QUEUE,
     Outcome,
     RunResult,
+    cancel_key,
     queue_for,
+    recorded_key,
     stream_key,
 )
-from grading.models import Run
-from interviews import links
-from interviews.models import CandidateSession, Interview, InterviewStatus
-from tests.grading.stack import SCRIPTED_HOST, Browser, Stack, database_url, wait_for
+from interviews.models import Interview
+from tests.grading.stack import (
+    SCRIPTED_HOST,
+    Browser,
+    Stack,
+    database_url,
+    finished_entries,
+    row,
+    wait_finished,
+    wait_for,
+    wait_running,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-#: By then every run has ended, whatever was killed.
-END_S = 15.0
 
 
 @pytest.fixture(scope="module")
@@ -44,43 +50,6 @@ def stack(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> It
         yield stack
     finally:
         stack.stop()
-
-
-@pytest.fixture
-def roles(transactional_db: None) -> None:
-    """Made by a migration, and lost when the former test emptied the tables."""
-    for name in ("interviewer", "bank editor", "hiring admin"):
-        Group.objects.get_or_create(name=name)
-
-
-@pytest.fixture
-def room(roles: None, interview: Interview) -> Interview:
-    Interview.objects.filter(pk=interview.pk).update(status=InterviewStatus.LIVE)
-    return interview
-
-
-@pytest.fixture
-def candidate_browser(stack: Stack, room: Interview) -> Browser:
-    session, token = links.open_session(room)
-    CandidateSession.objects.filter(pk=session.pk).update(admitted_at=timezone.now())
-    return Browser(stack, {links.cookie_name(room): token})
-
-
-def row(run: dict[str, Any]) -> Run:
-    return Run.objects.get(public_id=run["id"])
-
-
-def wait_running(run: dict[str, Any]) -> None:
-    wait_for(lambda: row(run).state == "running", 10, "the start")
-
-
-def wait_finished(run: dict[str, Any], within_s: float = END_S) -> Run:
-    wait_for(lambda: row(run).is_finished, within_s, "the end")
-    return row(run)
-
-
-def finished_entries(run: dict[str, Any]) -> int:
-    return row(run).interview.timeline.filter(kind="run_finished", payload__run_id=run["id"]).count()
 
 
 def test_a_program_runs_and_its_output_arrives_live(candidate_browser: Browser, room: Interview) -> None:
@@ -252,7 +221,9 @@ def test_a_result_counts_once_and_only_with_its_token(
     assert (row(run).outcome, row(run).message) == ("exited", "true")
     assert ended.message == "true"
     assert finished_entries(run) == 1
-    stack.redis.publish(CANCEL_CHANNEL, run["id"])
+    # The host, which works for nobody now, is told to stop.
+    wait_for(lambda: stack.redis.exists(cancel_key(run["id"])) == 1, 5)
+    wait_for(lambda: stack.redis.exists(recorded_key(run["id"], 1)) == 1, 5)
 
 
 def test_a_killed_host_ends_its_run_once_and_the_next_run_works(
@@ -310,15 +281,52 @@ def test_redis_killed_in_mid_run_loses_no_result(candidate_browser: Browser, roo
     assert finished_entries(run) == 1
 
 
-def test_a_result_that_redis_lost_is_said_again(candidate_browser: Browser, room: Interview, stack: Stack) -> None:
+def spooled(stack: Stack) -> list[Path]:
+    return list((stack.folder / "runner" / "results").glob("*.json"))
+
+
+def test_a_result_that_redis_lost_is_sent_again(candidate_browser: Browser, room: Interview, stack: Stack) -> None:
     run = candidate_browser.run(room, "sleep 1")
     wait_running(run)
     with stack.paused("results"):
-        wait_for(lambda: bool(list((stack.folder / "runner" / "results").glob("*.json"))), 5)
+        wait_for(lambda: bool(spooled(stack)), 5)
         time.sleep(0.5)
         stack.kill("redis")
         stack.start_redis()
     assert wait_finished(run).outcome == "exited"
+    wait_for(lambda: not spooled(stack), 5, "the confirmation")
+
+
+def test_a_result_lost_with_the_results_worker_is_sent_again(
+    candidate_browser: Browser, room: Interview, stack: Stack
+) -> None:
+    run = candidate_browser.run(room, "sleep 1")
+    wait_running(run)
+    with stack.paused("results"):
+        wait_for(lambda: bool(spooled(stack)), 5)
+        # As if the worker had taken it and died.
+        wait_for(lambda: stack.redis.delete(RESULTS_QUEUE) == 1, 5)
+        stack.kill("results")
+    stack.start_results()
+    assert wait_finished(run).outcome == "exited"
+
+
+def test_a_host_with_a_free_slot_outlives_redis(candidate_browser: Browser, room: Interview, stack: Stack) -> None:
+    stack.kill("host")
+    stack.host_environment["RENDEZVOUS_RUNNER_SLOTS"] = "2"
+    stack.start_host()
+    run = candidate_browser.run(room, "print before\nsleep 3\nprint after")
+    wait_running(run)
+    stack.kill("redis")
+    time.sleep(1)
+    stack.start_redis()
+    ended = wait_finished(run)
+    assert (ended.outcome, ended.rank_exits[0]["stdout_tail"]) == ("exited", "before\nafter\n")
+    assert stack.is_alive("host")
+    assert stack.is_alive("results")
+    stack.kill("host")
+    del stack.host_environment["RENDEZVOUS_RUNNER_SLOTS"]
+    stack.start_host()
 
 
 def test_a_run_asked_for_while_redis_is_away_runs_when_it_is_back(
