@@ -275,8 +275,7 @@ class LiveDocument:
                     changed = self._apply(update)
                 if not changed:
                     return None
-                if len(str(self._text).encode()) > DOCUMENT_LIMIT_BYTES:
-                    raise Refused(Reason.DOCUMENT_FULL)
+                self._judge()
                 edit = await database_sync_to_async(record_edit)(self.question_id, epoch=epoch, update=update, by=by)
             except BaseException:
                 # The copy may hold what the log does not.
@@ -328,6 +327,14 @@ class LiveDocument:
         except ValueError as error:
             raise Refused(Reason.MALFORMED) from error
         return self._changed
+
+    def _judge(self) -> None:
+        """Whether the document as it now is may stay so."""
+        # The others' editors know plain text alone; a picture or a table within it would break them.
+        if any(not isinstance(piece, str) or attributes for piece, attributes in self._text.diff()):
+            raise Refused(Reason.MALFORMED)
+        if len(str(self._text).encode()) > DOCUMENT_LIMIT_BYTES:
+            raise Refused(Reason.DOCUMENT_FULL)
 
     def _forget(self) -> None:
         self._doc = Doc()

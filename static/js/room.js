@@ -24,6 +24,7 @@ class Room {
     this.question = null;
     this.runs = [];
     this.follower = null;
+    this.candidateSessions = [];
 
     const { interview } = root.dataset;
     const scheme = location.protocol === "https:" ? "wss" : "ws";
@@ -57,7 +58,7 @@ class Room {
     connection.on("message:admitted", () => announce("You are in. The interview begins."));
     connection.on("message:hello", (hello) => this.greet(hello));
     connection.on("message:state", ({ state }) => this.update(state));
-    connection.on("message:presence", ({ people }) => this.bar.showPeople(people, this.you?.key));
+    connection.on("message:presence", ({ people }) => this.showPeople(people));
     connection.on("message:waiting", ({ waiting }) => this.showWaiting(waiting));
     connection.on("message:saved", ({ position, epoch, count }) => this.documents.get(position)?.markSaved(epoch, count));
     connection.on("message:document", ({ position }) => {
@@ -86,9 +87,21 @@ class Room {
       localStorage.setItem(this.ranksKey(), this.part("ranks").value);
     });
     this.root.addEventListener("run:finished", ({ detail: run }) => this.runFinished(run));
-    this.root.querySelector("[data-confirm=end]")?.addEventListener("click", () => {
-      this.connection.say("end");
-      this.root.querySelector("#end-dialog").close();
+    if (!this.isInterviewer) return;
+    this.part("begin").addEventListener("click", (event) => {
+      event.currentTarget.closest("details").open = false;
+      this.connection.say("start");
+    });
+    this.confirm("end", () => this.connection.say("end"));
+    this.confirm("show-out", () => {
+      for (const session of this.candidateSessions) this.connection.say("remove", { session });
+    });
+  }
+
+  confirm(name, action) {
+    this.root.querySelector(`[data-confirm=${name}]`).addEventListener("click", (event) => {
+      action();
+      event.currentTarget.closest("dialog").close();
     });
   }
 
@@ -115,8 +128,10 @@ class Room {
     this.bar.update(state, this.isInterviewer);
     this.editor.setReadOnly(state.read_only);
     this.part("read-only").hidden = !state.read_only;
-    const end = this.part("end");
-    if (end) end.hidden = state.read_only;
+    if (this.isInterviewer) {
+      this.part("end").hidden = state.read_only;
+      this.part("begin").hidden = state.status !== "scheduled";
+    }
     if (before && !before.read_only && state.read_only) announce("The interview has ended. The code can only be read now.");
     this.notes?.take(state.notes);
     this.showQuestion(before);
@@ -191,6 +206,13 @@ class Room {
     dialog.querySelector("[data-rescue=reason]").textContent = reason;
     dialog.querySelector("[data-rescue=text]").value = text;
     if (!dialog.open) dialog.showModal();
+  }
+
+  showPeople(people) {
+    this.bar.showPeople(people, this.you?.key);
+    if (!this.isInterviewer) return;
+    this.candidateSessions = people.flatMap(({ key }) => key.match(/^candidate-(\d+)$/)?.[1] ?? []).map(Number);
+    this.part("show-out").hidden = !this.candidateSessions.length;
   }
 
   showWaiting(waiting) {

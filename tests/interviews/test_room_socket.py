@@ -280,6 +280,19 @@ async def test_bad_updates_are_refused_and_change_nothing(
     await guest.leave()
 
 
+async def test_the_text_holds_nothing_but_text(interview: Interview, interviewer: User) -> None:
+    host, guest = await both_in_room(interview, interviewer)
+    state = guest.doc.get_state()
+    guest.text.insert_embed(0, {"image": "x"})
+    await guest.send_bytes(sync_frame(1, 1, SyncType.UPDATE, guest.doc.get_update(state)))
+    assert (await guest.fresh_frame("error"))["code"] == "malformed"
+    await host.type("# fine\n", at=0)
+    await host.saved(1)
+    assert await stored_text(interview) == "# fine\n" + STARTER
+    await host.leave()
+    await guest.leave()
+
+
 async def test_after_the_end_nothing_is_written(interview: Interview, interviewer: User) -> None:
     host, guest = await both_in_room(interview, interviewer)
     await host.say(type="end")

@@ -167,7 +167,8 @@ export class Console {
     place.column.dataset.ended = failed ? "bad" : "good";
     if (run.first_failed_rank === rank && run.ranks > 1) {
       place.column.dataset.first = "true";
-      place.state.textContent += " · failed first";
+      place.state.textContent = `first: ${place.state.textContent}`;
+      place.state.title = "This rank failed first and took the others along.";
     }
     if (cut) place.log.markCut();
   }
