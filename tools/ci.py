@@ -24,6 +24,8 @@ BIN = ROOT / ".venv" / "bin"
 PYTHON = str(BIN / "python")
 DATABASE_VARIABLE = "RENDEZVOUS_TEST_DATABASE_URL"
 WORKERS = str(min(os.cpu_count() or 1, 8))
+#: A command is shown up to here.
+SHOWN_WORDS = 14
 #: What needs no container, no browser and no GPU.
 PLAIN = "not container and not browser and not gpu and not slow"
 
@@ -36,7 +38,8 @@ class Step:
 
 
 def call(*command: str, environment: dict[str, str] | None = None) -> bool:
-    say(colour(f"$ {' '.join(command)}", "2"))
+    more = " …" if len(command) > SHOWN_WORDS else ""
+    say(colour(f"$ {' '.join(command[:SHOWN_WORDS])}{more}", "2"))
     return subprocess.call(command, cwd=ROOT, env={**os.environ, **(environment or {})}) == 0
 
 

@@ -23,6 +23,7 @@ QUESTION = BANK / "ring-reduce-scatter"
 SUBTLY_WRONG = (QUESTION / "wrong" / "chunk_function.py").read_text()
 #: Where pictures of the room and the report go, for the documentation; none are taken without it.
 PICTURES = os.environ.get("RENDEZVOUS_SCREENSHOTS")
+LARGE = (1440, 900)
 NOTE = "Counts the sends aloud before writing the loop."
 KIT_NAME = "AI infrastructure, first round"
 RUN_LIMIT_MS = 30_000
@@ -38,7 +39,7 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 for step in range({steps}):
-    print(f"rank {{rank}} of {{dist.get_world_size()}}, step {{step}}", flush=True)
+    print(f"rank {{rank}} of {{dist.get_world_size()}}: step {{step}}", flush=True)
     time.sleep(0.1)
 total = torch.full((4,), float(rank))
 dist.all_reduce(total)
@@ -90,7 +91,7 @@ class Person:
 
 
 def test_one_interview_end_to_end(stack: RunningStack, open_page: Callable[..., Page]) -> None:
-    interviewer = Person(open_page())
+    interviewer = Person(open_page(LARGE))
     candidate = Person(open_page())
     tap = Wiretap(candidate.page)
 
@@ -100,7 +101,7 @@ def test_one_interview_end_to_end(stack: RunningStack, open_page: Callable[..., 
     take_note(interviewer.page)
     type_at_once(interviewer, candidate)
     run_on_four_ranks(interviewer, candidate)
-    picture(interviewer.page, "room")
+    picture_of_the_room(interviewer)
     reload_and_stop(interviewer, candidate, tap)
     check_with_a_hidden_failure(interviewer, candidate)
     assert_accessible(interviewer.page)
@@ -193,7 +194,7 @@ def run_on_four_ranks(interviewer: Person, candidate: Person) -> None:
 
     for person in (candidate, interviewer):
         for rank in range(4):
-            expect(person.rank(rank)).to_contain_text(f"rank {rank} of 4, step 3", timeout=RUN_LIMIT_MS)
+            expect(person.rank(rank)).to_contain_text(f"rank {rank} of 4: step 3", timeout=RUN_LIMIT_MS)
         expect(person.state).to_contain_text("Running")
         expect(person.stop).to_be_visible()
     for person in (candidate, interviewer):
@@ -316,6 +317,14 @@ def secrets() -> set[str]:
     private = {line for line in lines if len(line) >= SHORTEST_SECRET and line not in public}
     assert len(private) > 100, "the bank has more to hide than that"
     return {shape for line in private for shape in encodings(line)}
+
+
+def picture_of_the_room(interviewer: Person) -> None:
+    interviewer.page.get_by_role("tab", name="Outline").click()
+    # The cursor last stood at the end of a long line.
+    interviewer.editor.click()
+    interviewer.page.keyboard.press("Control+Home")
+    picture(interviewer.page, "room")
 
 
 def picture(page: Page, name: str) -> None:
