@@ -226,6 +226,12 @@ def remove_leftovers(parent: str) -> None:
         _empty(folder)
 
 
+def remove_root_if_empty() -> None:
+    """Removes the parent of all our cgroups, unless another pool still has one in it."""
+    for folder in slot_cgroup(f"/{ROOT_NAME}").folders():
+        _removed(folder)
+
+
 def _empty(folder: Path) -> None:
     deadline = time.monotonic() + _REMOVAL_WAIT_S
     while not _removed(folder) and time.monotonic() < deadline:

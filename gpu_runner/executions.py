@@ -59,7 +59,12 @@ class Execution:
         self._cancel = cancel
         self._supervisor: Supervisor = slot.take()
         self._memory_mb = min(spec.limits.memory_mb, memory_cap_mb)
-        self._before = self._hold()
+        try:
+            self._before = self._hold()
+        except OSError as error:
+            self._supervisor.kill()
+            self._supervisor.close()
+            raise SlotLost(f"the slot's cgroup could not be set: {error}") from error
         self._started_s = time.monotonic()
         self._ended_s: float | None = None
         self._peak_seen_bytes = 0
@@ -86,7 +91,7 @@ class Execution:
             entry=spec.entry,
             stdin=spec.stdin,
             seed=self.seed,
-            rehearse=spec.rehearse is Rehearse.AUTO and spec.gpus == 0,
+            rehearse=spec.rehearse is Rehearse.AUTO,
             limits=Confinement(cpu_s=limits.cpu_s, memory_mb=self._memory_mb, file_mb=limits.file_mb),
             wall_s=limits.wall_s,
         )

@@ -193,6 +193,11 @@ def build_rootfs(rootfs: Path, mount_points: list[str]) -> None:
             link.symlink_to(os.readlink(host))
         elif host.is_dir() and not host.is_symlink():
             link.mkdir(exist_ok=True)
+    commands = rootfs / preload.COMMANDS_DIR.lstrip("/")
+    commands.mkdir(parents=True, exist_ok=True)
+    # The environment's own script names the interpreter by its path on the host.
+    (commands / "torchrun").write_text('#!/bin/sh\nexec /venv/bin/python -m torch.distributed.run "$@"\n')
+    (commands / "torchrun").chmod(0o755)
     candidate, checker = isolation.CANDIDATE_ID, isolation.CHECKER_ID
     files = {
         "hosts": "127.0.0.1 localhost sandbox\n",

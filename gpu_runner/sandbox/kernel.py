@@ -26,7 +26,6 @@ MS_REC = 0x4000
 MS_PRIVATE = 0x4_0000
 _MNT_DETACH = 0x2
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_CAPBSET_DROP = 24
@@ -113,10 +112,6 @@ def load_seccomp(bpf: bytes) -> None:
     _check(
         _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(program), 0, 0), "load the seccomp filter"
     )
-
-
-def die_with_parent(signal_number: int) -> None:
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "set the parent-death signal")
 
 
 def collapse_private_memory() -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
-import importlib.util
 import os
 import random
 import sys
@@ -16,10 +15,12 @@ from typing import Any
 from gpu_runner.sandbox import process_groups, rehearsal
 from gpu_runner.sandbox.program import Record
 
+#: Commands that the container has of its own.
+COMMANDS_DIR = "/opt/bin"
 #: The environment of the warm parent and of every rank. One OpenMP thread: with more, a parallel region in the parent would
 #: hang every child in its first one.
 ENVIRONMENT = {
-    "PATH": "/venv/bin:/usr/local/bin:/usr/bin:/bin",
+    "PATH": f"{COMMANDS_DIR}:/venv/bin:/usr/local/bin:/usr/bin:/bin",
     "HOME": "/tmp",  # noqa: S108 - private to the container
     "LANG": "C.UTF-8",
     "TMPDIR": "/tmp",  # noqa: S108
@@ -50,11 +51,8 @@ _MODULES = (
     "linecache",
     "traceback",
 )
-_OWN_MODULES = tuple(
-    name
-    for name in ("gpu_runner.sandbox.candidate", "gpu_runner.sandbox.checker", "gpu_runner.sandbox.launch_server")
-    if importlib.util.find_spec(name) is not None
-)
+#: Their files are hidden from a run, so all of them must be loaded before.
+_OWN_MODULES = ("gpu_runner.sandbox.candidate", "gpu_runner.sandbox.checker", "gpu_runner.sandbox.launch_server")
 
 
 def load() -> dict[str, str]:
@@ -89,10 +87,12 @@ def seed_all(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
 
 
-def prepare_rank(record: Record, *, texts: Sequence[str]) -> None:
-    """The last trusted step in a rank. ``texts`` are the files of a submission that may rehearse what it wants of a GPU."""
+def prepare_rank(record: Record, *, rehearse: bool, texts: Sequence[str]) -> None:
+    """The last trusted step in a rank. ``texts`` are the files of the submission, ``rehearse`` its leave to do without a GPU."""
     rehearsal.watch(record)
-    if rehearsal.speaks_of_gpus(texts):
+    if not rehearse:
+        rehearsal.forbid()
+    elif rehearsal.speaks_of_gpus(texts):
         rehearsal.install()
 
 

@@ -105,9 +105,11 @@ def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
         if not traceback.tb_frame.f_code.co_filename.startswith(_OURS):
             links.append(traceback)
         traceback = traceback.tb_next
-    for link, following in zip(links, [*links[1:], None], strict=True):
+    following = None
+    for link in reversed(links):
         link.tb_next = following
-    return links[0] if links else None
+        following = link
+    return following
 
 
 def _place(traceback: TracebackType | None, path: str) -> str:

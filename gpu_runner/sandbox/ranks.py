@@ -71,7 +71,7 @@ def become_rank(*, rank: int, fds: RankFds, stdin: str, walls: Walls, order: Ran
         sys.path.append(os.path.dirname(path))
         preload.seed_all(order.seed)
         faulthandler.register(signal.SIGUSR1, file=_RECORD_FD, all_threads=False)
-        preload.prepare_rank(record, texts=[file.text for file in order.files] if order.rehearse else [])
+        preload.prepare_rank(record, rehearse=order.rehearse, texts=[file.text for file in order.files])
         isolation.confine(identity=isolation.CANDIDATE_ID, proc=_PROC_FD, limits=walls.limits, seccomp=walls.seccomp)
         record.write(kind="started")
         if fds.serve >= 0:

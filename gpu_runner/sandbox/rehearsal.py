@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -64,6 +65,17 @@ def prepare() -> None:
 def watch(record: Record) -> None:
     """From here on a use of the rehearsal is written to this rank's record."""
     _used.bind(record)
+
+
+def forbid() -> None:
+    """Without leave to rehearse a kernel is compiled for a GPU, and where none is, this says so in place of Triton."""
+    os.environ.pop("TRITON_INTERPRET", None)
+
+    def no_gpu() -> None:
+        raise RuntimeError("This Triton kernel needs a GPU, and this machine has none.")
+
+    # The package shows an object of the same name in the module's place.
+    sys.modules["triton.runtime.driver"]._create_driver = no_gpu  # type: ignore[attr-defined]
 
 
 def install() -> None:

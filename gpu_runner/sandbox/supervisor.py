@@ -98,7 +98,12 @@ class RankGroup:
         """Forks the ranks and stays until the last one's first process has ended."""
         watch = ChildWatch()
         isolation.size_mounts(order.limits)
-        write_files(order.files)
+        try:
+            write_files(order.files)
+        except OSError as error:
+            # Too large, too long a name, one file where another wants a folder: the submission's fault, not the host's.
+            self._refuse(order, fds, f"The files could not be put into the box: {error.strerror}.")
+            return
         self._fork_all(order, fds, _stdin(order.stdin), Walls(self._proc, self._seccomp, order.limits))
         for fd in (*fds, self._proc):
             os.close(fd)
@@ -113,6 +118,14 @@ class RankGroup:
                 if self._channel in ready:
                     self._obey(watch)
         kill_everybody_else()
+        self._channel.send({"op": "done"})
+
+    def _refuse(self, order: RankOrder, fds: list[int], reason: str) -> None:
+        for rank in range(order.ranks):
+            os.write(fds[rank * order.fds_each + 1], f"{reason}\n".encode())
+            self._channel.send({"op": "exit", "rank": rank, "status": 1})
+        for fd in fds:
+            os.close(fd)
         self._channel.send({"op": "done"})
 
     def _fork_all(self, order: RankOrder, fds: list[int], stdin: str, walls: Walls) -> None:
@@ -152,7 +165,7 @@ def write_files(files: Sequence[SourceFile]) -> None:
         for folder in reversed(missing):
             os.mkdir(folder)
             os.chown(folder, isolation.CANDIDATE_ID, isolation.CANDIDATE_ID)
-        with open(path, "w", encoding="utf-8", newline="", errors="surrogateescape") as out:
+        with open(path, "w", encoding="utf-8", newline="", errors="replace") as out:
             out.write(file.text)
         os.chown(path, isolation.CANDIDATE_ID, isolation.CANDIDATE_ID)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,5 +49,8 @@ def host_config(state_dir: Path, *, slots: int = 1, spares: int = 0, runs_per_sl
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlotPool]:
     """Two slots for all tests that do not harm them."""
     with SlotPool(host_config(tmp_path_factory.mktemp("runner"), slots=2)) as shared:
-        assert shared.wait_ready(60), shared.failure
+        deadline = time.monotonic() + 60
+        while shared.ready_slots < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert shared.ready_slots == 2, shared.failure
         yield shared

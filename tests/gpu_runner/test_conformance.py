@@ -282,3 +282,33 @@ def test_a_time_out_says_where_each_rank_was(pool: SlotPool) -> None:
         "When the run was stopped: rank 0 at main.py:8 in <module>; rank 1 at main.py:3 in wait."
     )
     assert result.diagnosis["ranks"][1]["stack"] == ["main.py:3 in wait", "main.py:6 in <module>"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"x" * 300 + ".py": ""}, {"data.txt": "x" * 3_000_000}, {"main.py/helper.py": ""}],
+    ids=["a name too long", "too large", "a file for a folder"],
+)
+def test_files_that_do_not_fit_are_the_submissions_fault(pool: SlotPool, files: dict[str, str]) -> None:
+    ran = run(pool, program("print(1)", files=files, file_mb=2))
+    assert ran.result.outcome is Outcome.EXITED
+    assert ran.result.ranks[0].exit_code == 1
+    assert ran.text(Stream.STDERR).startswith("The files could not be put into the box: ")
+
+
+def test_files_lie_where_they_are_named(pool: SlotPool) -> None:
+    files = {"pack/age/__init__.py": "VALUE = 3", "pack/data.txt": "text"}
+    ran = run(pool, program("import pack.age\nprint(pack.age.VALUE, open('pack/data.txt').read())", files=files))
+    assert ran.text() == "3 text\n"
+
+
+def test_the_torchrun_command_works(pool: SlotPool) -> None:
+    worker = (
+        "import os, torch.distributed as dist\ndist.init_process_group('gloo')\ndist.barrier()\n"
+        "print(os.environ['RANK'], 'of', dist.get_world_size(), flush=True)\ndist.destroy_process_group()"
+    )
+    source = (
+        "import subprocess\nsubprocess.run(['torchrun', '--standalone', '--nproc_per_node=2', 'worker.py'], check=True)"
+    )
+    ran = run(pool, program(source, files={"worker.py": worker}, wall_s=60))
+    assert sorted(ran.text().splitlines()) == ["0 of 2", "1 of 2"], ran.text(Stream.STDERR)

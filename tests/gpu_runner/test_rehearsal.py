@@ -116,3 +116,14 @@ def test_an_error_inside_the_rehearsal_shows_none_of_its_frames(pool: SlotPool) 
     assert "RuntimeError" in shown
     assert "rendezvous" not in shown
     assert ran.result.message == "The program raised RuntimeError at main.py:2."
+
+
+@pytest.mark.container
+def test_without_leave_to_rehearse_a_kernel_needs_a_gpu(pool: SlotPool) -> None:
+    source = (
+        "import torch, triton, triton.language as tl\n\n@triton.jit\ndef copy(x, y):\n    tl.store(y, tl.load(x))\n\n"
+        "copy[(1,)](torch.ones(1), torch.ones(1))\n"
+    )
+    ran = run(pool, program(source, rehearse=Rehearse.NEVER))
+    assert "This Triton kernel needs a GPU, and this machine has none." in ran.text(Stream.STDERR)
+    assert not rehearsed(ran)
