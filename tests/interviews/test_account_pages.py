@@ -16,6 +16,8 @@ def test_one_signs_in_by_email_and_comes_back_to_where_one_wanted(client: Client
         "/accounts/login/?next=/kits/", {"login": "Ada.Interviewer@example.org", "password": PASSWORD, "next": "/kits/"}
     )
     assert response["Location"] == "/kits/"
+    # The page itself shows whose it is; no word about it on top.
+    assert 'class="messages"' not in client.get("/kits/").text
 
 
 def test_a_wrong_password_and_an_unknown_address_read_the_same(client: Client, interviewer: User) -> None:
