@@ -18,6 +18,14 @@ export class PrivateSide {
     this.position = null;
     this.shown = "";
     this.results = new Map();
+    this.scorecardPosition = null;
+    root.addEventListener("tabs:change", () => this.showScorecard());
+    for (const failure of ["htmx:sendError", "htmx:responseError"]) {
+      this.scorecard.addEventListener(failure, (event) => {
+        // A field of the scorecard that could not be saved says so itself.
+        if (event.target === this.scorecard) this.offerScorecardAgain();
+      });
+    }
   }
 
   show(question) {
@@ -25,7 +33,7 @@ export class PrivateSide {
     if (this.position !== question.position) {
       this.position = question.position;
       this.results = new Map();
-      this.loadScorecard();
+      this.showScorecard();
     }
     const wire = JSON.stringify(question.private);
     if (wire !== this.shown) {
@@ -49,10 +57,20 @@ export class PrivateSide {
     );
   }
 
-  loadScorecard() {
+  /** Fetches the scorecard of the question when it is first looked at. */
+  showScorecard() {
     const { source } = this.scorecard.dataset;
-    if (!source) return;
-    htmx.ajax("GET", `${source}?position=${this.position}`, { target: this.scorecard, swap: "innerHTML" });
+    const isHidden = this.scorecard.closest("[role=tabpanel]").hidden;
+    if (!source || isHidden || !this.position || this.scorecardPosition === this.position) return;
+    this.scorecardPosition = this.position;
+    htmx.ajax("GET", `${source}?position=${this.position}`, { source: this.scorecard, target: this.scorecard, swap: "innerHTML" });
+  }
+
+  offerScorecardAgain() {
+    this.scorecardPosition = null;
+    const again = el("button", { class: "button button--small", type: "button", text: "Try again", on: { click: () => this.showScorecard() } });
+    const words = el("p", { text: "The scorecard could not be fetched." });
+    fill(this.scorecard, el("div", { class: "empty-state empty-state--small" }, icon("cloud-off"), words, again));
   }
 
   /** The newest finished check run of the question. */
