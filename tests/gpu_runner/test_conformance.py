@@ -305,7 +305,7 @@ def test_files_lie_where_they_are_named(pool: SlotPool) -> None:
 def test_the_torchrun_command_works(pool: SlotPool) -> None:
     worker = (
         "import os, torch.distributed as dist\ndist.init_process_group('gloo')\ndist.barrier()\n"
-        "print(os.environ['RANK'], 'of', dist.get_world_size(), flush=True)\ndist.destroy_process_group()"
+        "os.write(1, f'{dist.get_rank()} of {dist.get_world_size()}\\n'.encode())\ndist.destroy_process_group()"
     )
     source = (
         "import subprocess\nsubprocess.run(['torchrun', '--standalone', '--nproc_per_node=2', 'worker.py'], check=True)"
