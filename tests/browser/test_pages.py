@@ -221,6 +221,25 @@ def test_the_order_of_a_kit_is_changed_by_keyboard_without_losing_the_place(admi
     assert admin_page.locator("main .row__title").all_inner_texts() == [*before[1:], before[0]]
 
 
+def test_lists_narrow_while_one_types_and_the_address_follows(admin_page: Page) -> None:
+    arrange_interview(admin_page, "Ingrid Imaginary")
+    admin_page.goto("/interviews/")
+    admin_page.get_by_label("Search by candidate").press_sequentially("ingrid imag")
+    expect(admin_page.locator("#results .row__title")).to_have_text(["Ingrid Imaginary"])
+    assert admin_page.url.endswith("?show=upcoming&q=ingrid+imag") or "ingrid%20imag" in admin_page.url
+    expect(admin_page.locator("#which")).to_contain_text("Upcoming 1")
+    expect(admin_page.get_by_role("status").first).to_have_text("1 interview")
+    admin_page.reload()
+    expect(admin_page.locator("#results .row__title")).to_have_text(["Ingrid Imaginary"])
+
+    admin_page.goto("/questions/")
+    admin_page.get_by_label("Kind").select_option("kernel")
+    expect(admin_page.locator("#found")).to_have_text("1 question")
+    expect(admin_page.locator("#results h2")).to_have_count(1)
+    admin_page.get_by_label("Search").fill("nothing like it")
+    expect(admin_page.get_by_text("No question fits.")).to_be_visible()
+
+
 def test_a_kit_is_arranged_without_scripts_too(stack: RunningStack, browser: Browser) -> None:
     context = browser.new_context(base_url=stack.base_url, java_script_enabled=False)
     try:

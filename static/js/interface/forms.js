@@ -1,4 +1,4 @@
-// A form that is on its way is not sent twice; a form[data-auto-submit] goes off when a choice changes.
+// A form that is on its way is not sent twice.
 
 export function setUpForms() {
   document.addEventListener("submit", (event) => {
@@ -21,10 +21,5 @@ export function setUpForms() {
       delete form.dataset.sent;
       form.querySelector("[aria-busy]")?.removeAttribute("aria-busy");
     }
-  });
-
-  document.addEventListener("change", (event) => {
-    const form = event.target.closest("form[data-auto-submit]");
-    if (form && event.target.matches("select, [type=checkbox], [type=radio]")) form.requestSubmit();
   });
 }
