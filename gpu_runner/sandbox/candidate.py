@@ -149,7 +149,8 @@ class _Server:
         kinds = [kind.__name__ for kind in type(error).__mro__ if issubclass(kind, BaseException)]
         text = "(no text: its __str__ raised)"
         with suppress(Exception):
-            text = str(error)[:_MAX_TEXT_CHARS]
+            # A syntax error's text repeats the place.
+            text = str(error.msg if isinstance(error, SyntaxError) else error)[:_MAX_TEXT_CHARS]
         self._send({"op": "raised", "id": call, "type": name, "kinds": kinds, "text": text, "where": where})
 
     def _place(self, frames: TracebackType | None) -> str:
