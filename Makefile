@@ -30,9 +30,9 @@ test-sqlite test-postgres test-containers test-browser lint types: ## one step o
 format: ## write the code in the project's style
 	@$(RUN) -m ruff check --fix --quiet . ; $(RUN) -m ruff format .
 
-bench: ## measure the runner, print a table
+bench: ## measure the runner and the way from the request to the row, print a table of each
 	@$(PYTHON) -m tools.setup --quiet
-	@$(RUN) -m gpu_runner.bench
+	@status=0; $(RUN) -m gpu_runner.bench || status=1; $(RUN) -m tools.bench_runs || status=1; exit $$status
 
 verify-bank: ## hold every reference and wrong answer of the bank to its checks
 	@$(PYTHON) -m tools.setup --quiet

@@ -42,8 +42,6 @@ logger = logging.getLogger(__name__)
 _PREFIX = "RENDEZVOUS_RUNNER_"
 #: How long the first slot may take to become warm.
 WARM_WAIT_S = 90.0
-#: How often the event loop looks whether a thread became free for the next message.
-_WAKE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +145,7 @@ def serve(
         state_dir=config.host.state_dir.absolute(),
     )
 
-    def on_ready(sender: Any, **_: Any) -> None:
-        # A message that waits for a free thread is looked for at every turn of the loop, and nothing else turns it.
-        if sender.hub is not None:
-            sender.hub.call_repeatedly(_WAKE_S, lambda: None)
+    def on_ready(**_: Any) -> None:
         host.open()
         if config.ready_file is not None:
             config.ready_file.write_text(f"{host.id}\n")
