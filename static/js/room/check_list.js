@@ -13,6 +13,11 @@ const STATUS = {
   not_reported: { words: "Did not report", icon: () => icon("circle-help") },
 };
 
+/** What the detail says beyond the message, which it often begins with. */
+export function furtherDetail({ message = "", detail = "" }) {
+  return (detail.startsWith(message) ? detail.slice(message.length) : detail).trim();
+}
+
 export class CheckList {
   constructor(element) {
     this.element = element;
@@ -83,8 +88,9 @@ export class CheckList {
     row.time.textContent = durationText(check.duration_s);
     row.message.textContent = check.message ?? "";
     row.message.hidden = !check.message;
-    row.detail.textContent = check.detail ?? "";
-    row.detail.hidden = !check.detail;
+    const detail = furtherDetail(check);
+    row.detail.textContent = detail;
+    row.detail.hidden = !detail;
     if (check.output && row.log.isEmpty) this.output(check.name, 0, "stdout", check.output);
   }
 }

@@ -16,7 +16,7 @@ const OUTCOME_ICONS = {
 export function tone(run) {
   if (run.outcome === "cancelled") return "stopped";
   if (run.outcome === "runner_error") return "ours";
-  if (run.outcome !== "exited" || run.first_failed_rank !== null) return "bad";
+  if (run.outcome !== "exited" || typeof run.first_failed_rank === "number") return "bad";
   if (run.mode === "checks") return run.checks.every((check) => check.status === "passed") ? "good" : "bad";
   return run.rank_exits.every((exit) => exit.exit_code === 0) ? "good" : "bad";
 }
@@ -106,7 +106,7 @@ export class Console {
         tabindex: "0",
       });
       const state = el("span", { class: "rank__state" });
-      const head = el("div", { class: "rank__head" }, el("span", { class: "rank__name", text: `rank ${rank}` }), state);
+      const head = el("div", { class: "rank__head" }, el("span", { class: "rank__name", text: ranks > 1 ? `rank ${rank}` : "Output" }), state);
       const column = el("section", { class: "rank", data: { rank: String(rank) } }, head, output);
       return { column, state, log: new OutputLog(output) };
     });
@@ -162,8 +162,9 @@ export class Console {
   closeRank({ rank, exit_code: code, signal, cut }, run) {
     const place = this.columns[rank];
     if (!place) return;
-    const failed = signal !== null || (code !== null && code !== 0);
-    place.state.textContent = signal ?? (code === null ? "stopped" : `exit ${code}`);
+    const hasCode = typeof code === "number";
+    const failed = Boolean(signal) || (hasCode && code !== 0);
+    place.state.textContent = signal || (hasCode ? `exit ${code}` : "stopped");
     place.column.dataset.ended = failed ? "bad" : "good";
     if (run.first_failed_rank === rank && run.ranks > 1) {
       place.column.dataset.first = "true";
@@ -213,8 +214,8 @@ export class Console {
 
   outcomeLine(run) {
     const facts = [
-      run.wall_s !== null && !run.rehearsed && durationText(run.wall_s),
-      run.peak_memory_mb !== null && `${Math.round(run.peak_memory_mb)} MB`,
+      typeof run.wall_s === "number" && !run.rehearsed && durationText(run.wall_s),
+      typeof run.peak_memory_mb === "number" && `${Math.round(run.peak_memory_mb)} MB`,
     ].filter(Boolean);
     return [
       toneIcon(run),

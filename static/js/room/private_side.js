@@ -1,6 +1,7 @@
 // The interviewer's side: outline, reference, follow-ups, checks with their last results, notes, scorecard.
 import htmx from "htmx.org";
 import { icon } from "../interface/icons.js";
+import { furtherDetail } from "./check_list.js";
 import { el, fill, fillWithServerHtml } from "./dom.js";
 
 const RESULT = {
@@ -98,7 +99,7 @@ export class PrivateSide {
               : el("span", { class: "badge badge--neutral", text: "not run yet" }),
           ),
           result?.message && el("p", { class: "muted small", text: result.message }),
-          result?.detail && el("pre", { class: "check__detail", tabindex: "0", text: result.detail }),
+          result && furtherDetail(result) && el("pre", { class: "check__detail", tabindex: "0", text: furtherDetail(result) }),
         );
       }),
     );
