@@ -54,7 +54,7 @@ def check_state(page: Page) -> None:
     for size in (WIDE, NARROW):
         page.set_viewport_size({"width": size[0], "height": size[1]})
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             assert_accessible(page)
         beside = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert beside <= 0, f"the page is {beside} px wider than a screen of {size[0]}"
