@@ -36,7 +36,7 @@ bench: ## measure the runner and the way from the request to the row, print a ta
 
 verify-bank: ## hold every reference and wrong answer of the bank to its checks
 	@$(PYTHON) -m tools.setup --quiet
-	@$(RUN) manage.py verify_bank
+	@$(RUN) -m gpu_runner.bench.verify_bank
 
 screenshots: ## photograph the pages for the documentation
 	@$(PYTHON) -m tools.setup --tests --quiet

@@ -55,8 +55,8 @@ def attack(pool: SlotPool, source: str, **files: str) -> dict[str, CheckResult]:
     ran = run(pool, checks(HONEST + dedent(source), CHECKS, NAMES, files=texts))
     assert ran.result.outcome is Outcome.EXITED
     assert len(ran.checks) == len(NAMES)
-    after = run(pool, checks(HONEST, CHECKS, NAMES)).result
-    assert [result.status for result in after.checks] == [CheckStatus.PASSED] * len(NAMES)
+    (after,) = run(pool, checks(HONEST, CHECKS, ["number"])).result.checks
+    assert after.status is CheckStatus.PASSED
     return {result.name: result for result in ran.result.checks}
 
 
