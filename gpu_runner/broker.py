@@ -16,7 +16,7 @@ TRANSPORT_OPTIONS = {
     "visibility_timeout": VISIBILITY_TIMEOUT_S,
     # A web request that enqueues a run must not hang on a Redis that does not answer.
     "socket_connect_timeout": 2,
-    "socket_timeout": 5,
+    "socket_timeout": 3,
 }
 
 
