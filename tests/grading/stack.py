@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
 import httpx
 import redis
@@ -172,7 +173,8 @@ def database_url() -> str:
     if connection.vendor == "sqlite":
         return f"sqlite:///{connection.settings_dict['NAME']}"
     at = connection.settings_dict
-    return f"postgresql://{at['USER']}:{at['PASSWORD']}@{at['HOST']}:{at['PORT']}/{at['NAME']}"
+    # The host may be the folder of a socket, whose slashes would end the host's part of the address.
+    return f"postgresql://{at['USER']}:{at['PASSWORD']}@{quote(at['HOST'], safe='')}:{at['PORT']}/{at['NAME']}"
 
 
 class Browser:
