@@ -25,7 +25,7 @@ from gpu_runner.slot import Slot, SlotLost, Supervisor
 _GRACE_S = 2.0
 #: How often limits are looked at. A stop takes at most this and the time it takes to kill.
 TICK_S = 0.05
-_KILL_WAIT_S = 5.0
+_KILL_WAIT_S = 10.0
 _STACK_WAIT_S = 0.3
 _MB = 1 << 20
 

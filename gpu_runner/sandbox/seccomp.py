@@ -38,8 +38,9 @@ uname unlink unlinkat utime utimensat utimes vfork vmsplice wait4 waitid write w
 
 #: NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET: a thread or a plain child carries none of them.
 _CLONE_NAMESPACES = 0x7E020000
-#: Netlink lets gloo list the network interfaces; everything else, AF_VSOCK and AF_ALG among it, is refused.
-_SOCKET_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+_SOCKET_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+#: Of netlink only what lets gloo list the network interfaces. All other families, AF_VSOCK and AF_ALG among them, are refused.
+_NETLINK_ROUTE = 0
 #: Linux, and Linux without address randomisation.
 _PERSONALITIES = (0x0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)
 
@@ -59,6 +60,8 @@ def build_filter() -> bytes:
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     for family in _SOCKET_FAMILIES:
         rules.add_rule(pyseccomp.ALLOW, "socket", pyseccomp.Arg(0, pyseccomp.EQ, int(family)))
+    netlink = (pyseccomp.Arg(0, pyseccomp.EQ, int(socket.AF_NETLINK)), pyseccomp.Arg(2, pyseccomp.EQ, _NETLINK_ROUTE))
+    rules.add_rule(pyseccomp.ALLOW, "socket", *netlink)
     for persona in _PERSONALITIES:
         rules.add_rule(pyseccomp.ALLOW, "personality", pyseccomp.Arg(0, pyseccomp.EQ, persona))
     with os.fdopen(os.memfd_create("seccomp"), "w+b") as memory:

@@ -108,6 +108,11 @@ for family in (socket.AF_VSOCK, socket.AF_PACKET, socket.AF_ALG, 31):
         print('opened', family)
     except PermissionError:
         pass
+try:
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+    print('opened netfilter')
+except PermissionError:
+    pass
 """
     assert said(pool, source) == ""
 
