@@ -10,6 +10,8 @@ import torch
 from checking import FarApart, check, inside
 
 FUNCTION = "layer_norm"
+# The interpreter takes about a millisecond a row.
+LIMIT_S = 5.0
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 3.2e-2}
 
 
@@ -45,19 +47,19 @@ def compare(answer, x, *, dtype=torch.float32, abs_tol=None, eps=1e-5):
     )
 
 
-@check("Two rows of three")
+@check("Two rows of three", time_limit_s=LIMIT_S)
 def small_rows(candidate):
     x = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
     compare(candidate.call(FUNCTION, x), x)
 
 
-@check("Rows of 1,024")
+@check("Rows of 1,024", time_limit_s=LIMIT_S)
 def power_of_two(candidate):
     x = torch.randn(4, 1024, generator=candidate.generator())
     compare(candidate.call(FUNCTION, x), x)
 
 
-@check("The work is done by a Triton kernel")
+@check("The work is done by a Triton kernel", time_limit_s=LIMIT_S)
 def uses_triton(candidate):
     x = torch.randn(4, 64, generator=candidate.generator())
     answer = candidate.call(FUNCTION, x)
@@ -65,7 +67,7 @@ def uses_triton(candidate):
     answer.require(answer.notes.kernel_launches > 0, "no Triton kernel was launched.")
 
 
-@check("Widths that are no power of two, with a mean of 10")
+@check("Widths that are no power of two, with a mean of 10", time_limit_s=LIMIT_S)
 def any_width(candidate):
     # Two random values can lie so close together that the rounding of 10 shows.
     pairs = torch.tensor([[9.0, 11.0], [4.0, 16.0], [10.0, 10.5]])
@@ -75,21 +77,21 @@ def any_width(candidate):
         compare(candidate.call(FUNCTION, x), x)
 
 
-@check("Rows of up to 8,192")
+@check("Rows of up to 8,192", time_limit_s=LIMIT_S)
 def wide_rows(candidate):
     for D in (1151, 4095, 8192):
         x = torch.randn(2, D, generator=candidate.generator()) + 10
         compare(candidate.call(FUNCTION, x), x)
 
 
-@check("Nothing beside a row is read")
+@check("Nothing beside a row is read", time_limit_s=LIMIT_S)
 def reads_inside(candidate):
     for D in (100, 1000):
         x = torch.randn(3, D, generator=candidate.generator()) + 10
         compare(candidate.call(FUNCTION, inside(x, fill=math.nan)), x)
 
 
-@check("Input and output with different distances between rows")
+@check("Input and output with different distances between rows", time_limit_s=LIMIT_S)
 def row_strides(candidate):
     for D, x_stride, y_stride in ((100, 160, 130), (100, 100, 170), (64, 200, 64)):
         x = torch.randn(4, D, generator=candidate.generator()) + 10
@@ -105,7 +107,7 @@ def row_strides(candidate):
         answer.expect_unchanged(placed)
 
 
-@check("fp16 and bf16")
+@check("fp16 and bf16", time_limit_s=LIMIT_S)
 def half_precision(candidate):
     # Means whose squares are too much for fp16, and spreads that are more than the spacing of the dtype's numbers.
     for dtype, means in ((torch.float16, (10, 1000)), (torch.bfloat16, (10, 100))):
@@ -114,21 +116,21 @@ def half_precision(candidate):
             compare(candidate.call(FUNCTION, x), x, dtype=dtype)
 
 
-@check("A mean far larger than the spread")
+@check("A mean far larger than the spread", time_limit_s=LIMIT_S)
 def large_mean(candidate):
     for mean, abs_tol in ((1e3, 1e-3), (1e4, 5e-3)):
         x = torch.randn(3, 1000, generator=candidate.generator()) + mean
         compare(candidate.call(FUNCTION, x), x, abs_tol=abs_tol)
 
 
-@check("Values as small as eps")
+@check("Values as small as eps", time_limit_s=LIMIT_S)
 def small_values(candidate):
     x = torch.randn(3, 1000, generator=candidate.generator()) * 1e-3
     compare(candidate.call(FUNCTION, x), x)
     compare(candidate.call(FUNCTION, x, eps=1e-3), x, eps=1e-3)
 
 
-@check("Rows without any spread, and rows of one element")
+@check("Rows without any spread, and rows of one element", time_limit_s=LIMIT_S)
 def constant_rows(candidate):
     for D in (3, 64, 100):
         x = torch.full((2, D), 5.0)
@@ -137,14 +139,14 @@ def constant_rows(candidate):
     candidate.call(FUNCTION, single).expect_tensor(torch.zeros(2, 1))
 
 
-@check("No rows at all")
+@check("No rows at all", time_limit_s=LIMIT_S)
 def no_rows(candidate):
     for dtype in (torch.float32, torch.float16):
         empty = torch.empty(0, 64, dtype=dtype)
         candidate.call(FUNCTION, empty).expect_tensor(empty)
 
 
-@check("Rows more than 2^31 elements apart")
+@check("Rows more than 2^31 elements apart", time_limit_s=LIMIT_S)
 def rows_far_apart(candidate):
     x = (torch.randn(3, 64, generator=candidate.generator()) + 10).half()
     answer = candidate.call(FUNCTION, FarApart(x, row_stride=1 << 30))
