@@ -402,6 +402,7 @@ class RoomConsumer(AsyncWebsocketConsumer):
                             for channel, person in self.people.items()
                             if now - person.seen_at < GONE_AFTER_S
                         }
+                        await self._send_people(self.look)
             except Exception:
                 # The next round may do better; ending here would leave the page without its safety net.
                 logger.exception("A room connection could not compare itself with the database")
@@ -417,7 +418,10 @@ class RoomConsumer(AsyncWebsocketConsumer):
 
     async def _announce(self, *, ask: bool) -> None:
         if self.look is not None:
-            await self._broadcast(self._here(self.look, ask=ask))
+            here = self._here(self.look, ask=ask)
+            # Known to ourselves also while the layer is away.
+            self.people[self.channel_name] = _Person(**here["person"])
+            await self._broadcast(here)
 
     def _here(self, look: Look, *, ask: bool) -> dict[str, Any]:
         me = look.participant

@@ -1,7 +1,18 @@
-"""The binary frames of the room's WebSocket.
+"""The frames of the room's WebSocket; ``static/js/room/`` is the other end.
 
-``kind`` (1 byte), ``position`` of the question (2 bytes), ``epoch`` of its document (4 bytes), both big-endian, then the
-message of y-protocols: a sync message, or an awareness update. ``static/js/room/frames.js`` is the other end.
+Binary: ``kind`` (1 byte), ``position`` of the question (2 bytes), ``epoch`` of its document (4 bytes), both big-endian,
+then the message of y-protocols: a sync message, or an awareness update. The page opens a document by its state vector
+(epoch 0 where it knows none); the server answers with what the page lacks and its own vector, which the page answers.
+
+JSON, to everybody in the room: ``hello`` (who you are, the state), ``state`` (whenever it changed), ``presence``,
+``saved`` (the first ``count`` updates of this connection are in the database), ``document`` (it has another epoch: drop
+yours), ``error`` (with ``position`` and ``count``: that update was not taken), ``pong``, and what
+``interviews.room_events`` publishes (``run``). To interviewers alone: ``waiting``, ``note``, ``note_saved``. To the lobby
+nothing but ``lobby`` and, once, ``admitted``.
+
+JSON, from the page: ``ping``; from interviewers ``admit``, ``remove``, ``start``, ``end``, ``open_question``, ``note``.
+
+Close codes: 4404 for strangers, 4403 for somebody who was shown out or lost the right to be here.
 """
 
 from __future__ import annotations

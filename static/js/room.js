@@ -217,6 +217,8 @@ class Room {
 
   showWaiting(waiting) {
     const place = this.part("waiting");
+    this.pageTitle ??= document.title;
+    document.title = waiting.length ? `Waiting: ${waiting[0].name} · Rendezvous` : this.pageTitle;
     const known = place.childElementCount;
     fill(
       place,
