@@ -36,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 #: A host that said nothing for this long is gone.
 PRESENCE_S = 5
+#: Since when the reaper has been listening.
+LISTENING_KEY = "grading:listening"
+#: Without a look for this long, we were away.
+BREAK_S = 6
 #: How long keys and streams of a run are kept in Redis.
 KEEP_S = 3600
 #: The field of a stream entry, beside ``event``, which says that the row is finished and worth reading.
@@ -114,26 +118,35 @@ class Hosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisClock:
-    """``now_s`` is the clock of Redis; ``up_s`` says how long messages have been flowing since it was last away."""
+class Watch:
+    """How long we have been listening without a break, by the clock of Redis, the one that all share.
+
+    After a break, of ours or of Redis, nobody can be called silent until they had time to speak again.
+    """
 
     now_s: int
-    up_s: int
+    since_s: int
+
+    @property
+    def listened_s(self) -> int:
+        return self.now_s - self.since_s
 
 
-def clock() -> RedisClock | None:
-    """The clock of Redis, or ``None`` when it is away."""
+def keep_watch() -> Watch | None:
+    """Says that we listen, or ``None`` when Redis is away. Call it every few seconds; a longer gap is a break."""
     try:
+        now_s = cast("tuple[int, int]", _redis().time())[0]
         with _redis().pipeline(transaction=False) as pipeline:
-            pipeline.time()
-            pipeline.info("server")
-            (now_s, _), server = pipeline.execute()
+            pipeline.set(LISTENING_KEY, now_s, nx=True)
+            pipeline.expire(LISTENING_KEY, BREAK_S)
+            pipeline.get(LISTENING_KEY)
+            since = pipeline.execute()[-1]
     except _AWAY:
         return None
-    return RedisClock(now_s=int(now_s), up_s=int(server["uptime_in_seconds"]))
+    return Watch(now_s=now_s, since_s=int(since or now_s))
 
 
-def look(gpus: int, at: RedisClock) -> Hosts | None:
+def look(gpus: int, watch: Watch) -> Hosts | None:
     """The hosts that serve runs with this many GPUs, or ``None`` when Redis is away."""
     try:
         values = cast("dict[str, str]", _redis().hgetall(hosts_key(queue_for(gpus))))
@@ -141,8 +154,7 @@ def look(gpus: int, at: RedisClock) -> Hosts | None:
         return None
     present: set[str] = set()
     free = 0
-    # After a restart Redis knows no host until each has spoken again.
-    last_seen_s = at.now_s - at.up_s
+    last_seen_s = watch.since_s
     for host_id, text in values.items():
         try:
             presence = HostPresence.from_json(text)
@@ -150,10 +162,10 @@ def look(gpus: int, at: RedisClock) -> Hosts | None:
             logger.warning("Host %s speaks another language: %s", host_id, error)
             continue
         last_seen_s = max(last_seen_s, presence.seen_s)
-        if at.now_s - presence.seen_s <= PRESENCE_S:
+        if watch.now_s - presence.seen_s <= PRESENCE_S:
             present.add(host_id)
             free += presence.free
-    return Hosts(present=frozenset(present), free=free, unseen_s=max(0, at.now_s - last_seen_s))
+    return Hosts(present=frozenset(present), free=free, unseen_s=max(0, watch.now_s - last_seen_s))
 
 
 def claimed_by(run_id: str, attempt: int) -> str | None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from gpu_runner.protocol import Outcome
 from grading import hosts, runs
-from grading.hosts import Hosts, RedisClock
+from grading.hosts import Hosts, Watch
 from grading.models import Run, RunQuerySet, RunState
 
 logger = logging.getLogger(__name__)
@@ -29,19 +29,17 @@ MAX_ATTEMPTS = 3
 def reap_runs() -> None:
     """One look at all open runs."""
     now = timezone.now()
-    at = hosts.clock()
+    watch = hosts.keep_watch()
     rows = Run.objects.select_related("interview", "question__version", "submission")
-    _end_silent(rows, now, at)
+    _end_silent(rows, now, watch)
     _end_unanswered_stops(rows, now)
-    _see_to_queued(rows, now, at)
+    _see_to_queued(rows, now, watch)
 
 
-def _end_silent(rows: RunQuerySet, now: datetime, at: RedisClock | None) -> None:
-    silence_s = settings.HOST_SILENCE_S
-    if at is None or at.up_s < silence_s:
-        # It may have been Redis that was silent: the hosts that live speak again within the same time.
+def _end_silent(rows: RunQuerySet, now: datetime, watch: Watch | None) -> None:
+    if watch is None or watch.listened_s < settings.HOST_SILENCE_S:
         return
-    since = now - timedelta(seconds=silence_s)
+    since = now - timedelta(seconds=settings.HOST_SILENCE_S)
     for run in rows.filter(state=RunState.RUNNING, heartbeat_at__lt=since):
         outcome, words = (
             (Outcome.CANCELLED, run.message) if run.cancel_requested_at else (Outcome.RUNNER_ERROR, runs.HOST_SILENT)
@@ -62,8 +60,8 @@ def _end_unanswered_stops(rows: RunQuerySet, now: datetime) -> None:
             logger.warning("Run %s: host %s did not answer a stop.", run.public_id, run.host)
 
 
-def _see_to_queued(rows: RunQuerySet, now: datetime, at: RedisClock | None) -> None:
-    if at is None:
+def _see_to_queued(rows: RunQuerySet, now: datetime, watch: Watch | None) -> None:
+    if watch is None:
         return
     seen: dict[int, Hosts | None] = {}
     waiting = rows.annotate(since=Coalesce("enqueued_at", "requested_at")).filter(
@@ -73,7 +71,7 @@ def _see_to_queued(rows: RunQuerySet, now: datetime, at: RedisClock | None) -> N
     )
     for run in waiting.order_by(F("requested_at"), "pk"):
         if run.gpus not in seen:
-            seen[run.gpus] = hosts.look(run.gpus, at)
+            seen[run.gpus] = hosts.look(run.gpus, watch)
         there = seen[run.gpus]
         if there is not None:
             _see_to(run, there, now)

@@ -8,10 +8,11 @@ import pytest
 import redis
 from django.conf import settings
 from django.utils import timezone
-from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from gpu_runner.protocol import HostPresence, cancel_key, claim_key, hosts_key, queue_for
 from grading import runs
+from grading.hosts import LISTENING_KEY
 from grading.models import Run, RunState
 from grading.reaper import MAX_ATTEMPTS, reap_runs
 from interviews.access import Participant
@@ -20,16 +21,17 @@ MakeRun = Callable[..., Run]
 
 
 @pytest.fixture
-def server(settings: Settings) -> Iterator[redis.Redis]:
-    """The tests' Redis, emptied, and taken for one that has been up as long as need be."""
+def server() -> Iterator[redis.Redis]:
+    """The tests' Redis, emptied, with a reaper that has been listening for long."""
     client = redis.Redis.from_url(settings.REDIS_URL, decode_responses=True)
     client.flushdb()
-    # Redis was started a moment ago; a silence shorter than that counts.
-    settings.HOST_SILENCE_S = 0.5
-    while cast("dict[str, Any]", client.info("server"))["uptime_in_seconds"] < 1:
-        pass
+    client.set(LISTENING_KEY, redis_time_s(client) - 100)
     yield client
     client.flushdb()
+
+
+def redis_time_s(client: redis.Redis) -> int:
+    return cast("tuple[int, int]", client.time())[0]
 
 
 @pytest.fixture
@@ -42,8 +44,7 @@ def reap(django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> 
 
 
 def add_host(server: redis.Redis, host_id: str, *, free: int = 1, seen_ago_s: int = 0) -> None:
-    now_s = cast("tuple[int, int]", server.time())[0]
-    presence = HostPresence(host="h", slots=1, free=free, seen_s=now_s - seen_ago_s)
+    presence = HostPresence(host="h", slots=1, free=free, seen_s=redis_time_s(server) - seen_ago_s)
     server.hset(hosts_key("cpu"), host_id, presence.to_json())
 
 
@@ -60,7 +61,7 @@ def running(make_run: MakeRun, **columns: Any) -> Run:
 
 
 def test_a_silent_host_ends_its_run_once(server: redis.Redis, make_run: MakeRun, reap: Callable[[], None]) -> None:
-    run = running(make_run, heartbeat_at=ago(1))
+    run = running(make_run, heartbeat_at=ago(9))
     reap()
     reap()
     run.refresh_from_db()
@@ -77,11 +78,15 @@ def test_a_host_that_speaks_is_left_alone(server: redis.Redis, make_run: MakeRun
     assert run.state == RunState.RUNNING
 
 
-def test_nobody_is_called_silent_just_after_redis_came_back(
-    server: redis.Redis, make_run: MakeRun, reap: Callable[[], None], settings: Settings
+@pytest.mark.parametrize("listened_s", [0, 7])
+def test_nobody_is_called_silent_just_after_a_break_of_our_own(
+    server: redis.Redis, make_run: MakeRun, reap: Callable[[], None], listened_s: int
 ) -> None:
-    settings.HOST_SILENCE_S = 10_000.0
-    run = running(make_run, heartbeat_at=ago(20_000))
+    if listened_s:
+        server.set(LISTENING_KEY, redis_time_s(server) - listened_s)
+    else:
+        server.flushdb()
+    run = running(make_run, heartbeat_at=ago(20))
     reap()
     run.refresh_from_db()
     assert run.state == RunState.RUNNING
@@ -169,9 +174,15 @@ class TestQueued:
         add_host(server, "gone", seen_ago_s=12)
         reap()
         run.refresh_from_db()
-        # Redis itself must have been up that long, or the hosts had no chance to speak.
-        up_s = cast("dict[str, Any]", server.info("server"))["uptime_in_seconds"]
-        assert run.state == (RunState.FINISHED if up_s > 10 else RunState.QUEUED)
+        assert (run.outcome, run.message) == ("runner_error", runs.NO_HOST)
+
+    def test_with_no_host_ever_seen_a_run_ends_too(
+        self, server: redis.Redis, make_run: MakeRun, reap: Callable[[], None]
+    ) -> None:
+        run = make_run(requested_at=ago(11), enqueued_at=ago(11))
+        reap()
+        run.refresh_from_db()
+        assert (run.outcome, run.message) == ("runner_error", runs.NO_HOST)
 
     def test_a_run_that_was_just_asked_for_is_not_touched(
         self, server: redis.Redis, make_run: MakeRun, candidate: Participant, reap: Callable[[], None]
