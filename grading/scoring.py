@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Self
 
 from django.db import transaction
@@ -274,19 +273,19 @@ def submit(interview: Interview, author: User) -> Scorecard:
     with transaction.atomic():
         # The interview's row comes first, as everywhere.
         timeline.take_turn(interview)
-        scorecard = open_scorecard(interview, author)
-        now = timezone.now()
-        _lock(scorecard, now)
+        # Held before anything is looked at, so that no save comes between the look and the lock.
+        scorecard = _hold(open_scorecard(interview, author))
         missing = missing_from(interview, scorecard)
         if missing:
             raise ScorecardIncomplete(missing)
+        _lock(scorecard)
         by = Participant(interview=interview, role=Role.INTERVIEWER, user=author)
         timeline.append(interview, EntryKind.SCORECARD, by=by, private=True)
         room_events.publish(interview, "scorecard", audience=Audience.INTERVIEWERS, author=author.name)
     return scorecard
 
 
-def _lock(scorecard: Scorecard, at: datetime) -> None:
-    if Scorecard.objects.filter(pk=scorecard.pk, submitted_at=None).update(submitted_at=at) != 1:
+def _lock(scorecard: Scorecard) -> None:
+    if Scorecard.objects.filter(pk=scorecard.pk, submitted_at=None).update(submitted_at=timezone.now()) != 1:
         raise ScorecardLocked
     scorecard.refresh_from_db()
