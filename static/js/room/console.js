@@ -5,6 +5,8 @@ import { CheckList } from "./check_list.js";
 import { durationText, el, fill, ordinal } from "./dom.js";
 import { OutputLog } from "./output_log.js";
 
+const REFUSAL_SHOWN_MS = 15_000;
+
 const OUTCOME_ICONS = {
   good: () => icon("circle-check"),
   bad: () => icon("circle-x"),
@@ -79,6 +81,8 @@ export class Console {
   refuse(words) {
     fill(this.find("refusal"), el("div", { class: "notice notice--warn" }, icon("triangle-alert"), el("div", { text: words })));
     announce(words);
+    clearTimeout(this.refusalTimer);
+    this.refusalTimer = setTimeout(() => fill(this.find("refusal")), REFUSAL_SHOWN_MS);
   }
 
   // A run from its start: called by the follower -----------------------------------------------------------------------
