@@ -26,7 +26,7 @@ _GRACE_S = 2.0
 #: How often limits are looked at. A stop takes at most this and the time it takes to kill.
 TICK_S = 0.05
 _KILL_WAIT_S = 10.0
-_STACK_WAIT_S = 0.3
+_STACK_WAIT_S = 1.0
 _MB = 1 << 20
 
 #: What an execution yields: an event without its time yet, or None when nothing happened for a tick.

@@ -36,6 +36,8 @@ _CAPABILITIES = (
 _IDS_PER_SLOT = 1 << 16
 _FIRST_HOST_ID = 1 << 20
 _COMMAND_WAIT_S = 20.0
+#: Debian's ``cc``, ``c++`` and ``awk`` are links into this folder.
+_ALTERNATIVES = Path("/etc/alternatives")
 _STAGED = ("__init__.py", "protocol.py", "sandbox")
 
 
@@ -228,6 +230,8 @@ def container_config(settings: ContainerSettings, *, code: Path, cgroup: str, in
         host = Path("/") / name
         if host.is_dir() and not host.is_symlink():
             binds[f"/{name}"] = host
+    if _ALTERNATIVES.is_dir():
+        binds[str(_ALTERNATIVES)] = _ALTERNATIVES
     prefix = interpreter_prefix(settings.venv)
     if prefix is not None:
         binds[str(prefix)] = prefix
@@ -287,7 +291,7 @@ def container_config(settings: ContainerSettings, *, code: Path, cgroup: str, in
 def mount_points(settings: ContainerSettings) -> list[str]:
     """Where the binds of ``container_config`` go."""
     prefix = interpreter_prefix(settings.venv)
-    return ["/venv", isolation.CODE_DIR, *([] if prefix is None else [str(prefix)])]
+    return ["/venv", isolation.CODE_DIR, str(_ALTERNATIVES), *([] if prefix is None else [str(prefix)])]
 
 
 def _tmpfs(target: str, *options: str) -> dict[str, Any]:

@@ -63,9 +63,12 @@ def load() -> dict[str, str]:
     rehearsal.prepare()
     _spawn_by_fork()
     import torch
+    import torch._inductor.config as inductor_config
     import triton
 
     torch.set_num_threads(1)
+    # A precompiled header takes more room than a run has, and would serve no second one.
+    inductor_config.cpp_cache_precompile_headers = False
     # Lazily built tables that the first tensor, the first print and the first backward would build in every rank again.
     repr(torch.ones(2, requires_grad=True).sum().backward())
     # What these modules would tidy at the interpreter's end takes 25 ms and touches every page, and the process ends anyway.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import gc
+import io
 import json
 import os
 import sys
@@ -129,6 +131,9 @@ def _short(path: str) -> str:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+    """Writes out what stands in buffers, those of files too that the program left open."""
+    kept = [item for item in gc.get_objects() if issubclass(type(item), io.IOBase)]
+    for stream in (sys.stdout, sys.stderr, *kept):
         with suppress(Exception):
-            stream.flush()
+            if stream.writable():
+                stream.flush()

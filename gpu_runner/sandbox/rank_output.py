@@ -27,6 +27,8 @@ TAIL_CHARS = 4000
 _READ_BYTES = 1 << 16
 _RECORD_BYTES = 1 << 16
 _LONGEST_LINE_CHARS = 8192
+_STACK_FRAMES = 50
+_BOX = "/box/"
 _PLACE = re.compile(r"[^\x00-\x1f\x7f]{1,200}:\d{1,7}")
 _NAME = re.compile(r"[^\W\d]\w{0,99}")
 _FRAME = re.compile(r'^  File "(?P<file>[^"\n]{1,300})", line (?P<line>\d{1,7}) in (?P<name>.{1,200})$', re.MULTILINE)
@@ -173,9 +175,15 @@ class RecordReader:
         for line in text.splitlines():
             if line.startswith("{"):
                 _apply(record, line)
-        frames = [match for match in _FRAME.finditer(text) if match["file"].startswith("/box/")]
-        record.stack = tuple(f"{f['file'].removeprefix('/box/')}:{f['line']} in {f['name']}" for f in frames[:50])
+        frames = list(_FRAME.finditer(text))
+        # Deep inside a library the submission's own frames may be too far down to have been dumped.
+        own = [frame for frame in frames if frame["file"].startswith(_BOX)]
+        record.stack = tuple(f"{_short(f['file'])}:{f['line']} in {f['name']}" for f in (own or frames)[:_STACK_FRAMES])
         return record
+
+
+def _short(path: str) -> str:
+    return path.removeprefix(_BOX).rpartition("/site-packages/")[2]
 
 
 def _apply(record: RankRecord, line: str) -> None:

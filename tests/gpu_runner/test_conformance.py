@@ -158,6 +158,11 @@ def test_threads_and_exit_handlers_are_waited_for(pool: SlotPool) -> None:
     assert run(pool, program(source)).text() == "main\nthread\nhandler\n"
 
 
+def test_what_stands_in_buffers_is_written_at_the_end(pool: SlotPool) -> None:
+    source = "import io, sys\nout = open(1, 'w', closefd=False)\nout.write('own buffer\\n')\nsys.stdout.write('last')"
+    assert sorted(run(pool, program(source)).text()) == sorted("own buffer\nlast")
+
+
 def test_a_stop_ends_the_run_within_a_second(pool: SlotPool) -> None:
     cancel = threading.Event()
     ended = []

@@ -104,6 +104,17 @@ def test_a_record_is_read_and_nonsense_passed_over(pipe: Pipe) -> None:
     assert record.stack == ("a.py:3 in f",)
 
 
+def test_a_stack_without_own_frames_shows_those_of_the_library(pipe: Pipe) -> None:
+    reader = RecordReader(pipe.fd)
+    pipe(
+        b'Thread 0x00 (most recent call first):\n  File "/venv/lib/python3.11/site-packages/torch/x.py", line 1 in g\n'
+    )
+    pipe(b"")
+    while reader.open:
+        reader.read()
+    assert reader.record().stack == ("torch/x.py:1 in g",)
+
+
 @pytest.mark.parametrize("where", ["main.py", "a\\nb:1", "x:12345678", ""])
 def test_a_place_that_is_none_is_left_out(pipe: Pipe, where: str) -> None:
     reader = RecordReader(pipe.fd)
