@@ -24,7 +24,7 @@ from gpu_runner.protocol import (
     recorded_key,
     stream_key,
 )
-from interviews.models import Interview
+from interviews.models import CandidateSession, Interview
 from tests.grading.stack import (
     SCRIPTED_HOST,
     Browser,
@@ -115,6 +115,17 @@ def _session_of(user: Any) -> str:
     client = Client()
     client.force_login(user)
     return client.cookies["sessionid"].value
+
+
+def test_a_candidate_who_is_removed_sees_no_more(candidate_browser: Browser, room: Interview) -> None:
+    run = candidate_browser.run(room, "print x\nhang")
+    kinds = []
+    for kind, _, _ in candidate_browser.events(run):
+        kinds.append(kind)
+        if kind == "output":
+            CandidateSession.objects.update(removed_at=timezone.now())
+    assert "finished" not in kinds
+    CandidateSession.objects.update(removed_at=None)
 
 
 def test_a_running_run_stops_within_a_second(candidate_browser: Browser, room: Interview) -> None:
