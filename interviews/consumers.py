@@ -24,6 +24,7 @@ from redis.exceptions import RedisError
 from interviews import documents, room_events, room_state, rooms
 from interviews.awareness import AwarenessError, Cursor, read_cursor
 from interviews.documents import Edit, LiveDocument, Reason, Refused
+from interviews.pacing import Pace
 from interviews.room_actions import INTERVIEWER_ACTIONS
 from interviews.room_frames import Frame, FrameError, Kind, SyncType, awareness_frame, sync_frame
 from interviews.room_state import Look
@@ -85,6 +86,7 @@ class RoomConsumer(AsyncWebsocketConsumer):
         self.people: dict[str, _Person] = {}
         self.sent: dict[str, Any] = {}
         self.pulse: tuple[Any, ...] | None = None
+        self.pace = Pace(filled_at=time.monotonic())
         self.checking: asyncio.Task[None] | None = None
         # Accepted before anything is known, because a browser tells a refused connection from a lost one only by
         # the code that closes an open one.
@@ -104,18 +106,22 @@ class RoomConsumer(AsyncWebsocketConsumer):
         self.checking = asyncio.create_task(self._check_regularly())
 
     async def disconnect(self, code: int) -> None:
-        if self.checking is not None:
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Gives back what this connection holds and tells the others. From then on it takes part in nothing."""
+        if self.checking is not None and self.checking is not asyncio.current_task():
             self.checking.cancel()
-        look = self.look
+        look, self.look = self.look, None
         if look is None:
             return
-        self.look = None
         with contextlib.suppress(RedisError, OSError):
             await self.channel_layer.group_discard(self.group, self.channel_name)
         for position, opened in self.opened.items():
             documents.let_go(opened.document)
             if opened.cursor is not None:
                 await self._broadcast_cursor(look, position, opened, opened.cursor.left())
+        self.opened.clear()
         await self._broadcast({"type": "room.gone", "channel": self.channel_name})
         by = look.participant
         elsewhere = any(person.key == by.key for channel, person in self.people.items() if channel != self.channel_name)
@@ -132,6 +138,7 @@ class RoomConsumer(AsyncWebsocketConsumer):
                 await self._receive_binary(self.look, bytes_data)
             elif text_data is not None:
                 await self._receive_json(self.look, text_data)
+        await asyncio.sleep(self.pace.delay_s(len(bytes_data or text_data or ""), now=time.monotonic()))
 
     async def _receive_binary(self, look: Look, data: bytes) -> None:
         if len(data) > documents.CATCH_UP_LIMIT_BYTES + TEXT_FRAME_LIMIT:
@@ -324,6 +331,7 @@ class RoomConsumer(AsyncWebsocketConsumer):
         before = self.look
         look = await self._ask(room_state.look)
         if look is None:
+            await self._leave()
             await self.close(CLOSE_REMOVED)
             return
         self.look = look
@@ -390,6 +398,8 @@ class RoomConsumer(AsyncWebsocketConsumer):
                     if pulse is None or pulse != self.pulse:
                         self.pulse = pulse
                         await self._refresh()
+                    if self.look is None:
+                        return
                     for position, opened in list(self.opened.items()):
                         if opened.epoch:
                             await self._catch_up(position, opened)
