@@ -40,7 +40,6 @@ class Readings:
     wall_s: float
     cpu_s: float
     peak_memory_mb: float | None
-    oom_kills: int
 
 
 class Execution:
@@ -132,7 +131,6 @@ class Execution:
             wall_s=round((self._ended_s or time.monotonic()) - self._started_s, 4),
             cpu_s=round(usage.cpu_s - self._before.cpu_s, 4),
             peak_memory_mb=round(max(0, peak - self._before.memory_bytes) / _MB, 1),
-            oom_kills=usage.oom_kills - self._before.oom_kills,
         )
 
     def lost(self) -> SlotLost:

@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -106,9 +107,10 @@ class SlotPool:
         self._keeper.start()
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Whether a slot became warm within that time."""
+        """Whether a slot became warm within that time. Comes back early when slot after slot does not start."""
         with self._state:
-            return self._state.wait_for(lambda: bool(self._ready or self._busy), timeout_s)
+            self._state.wait_for(lambda: bool(self._ready or self._busy or self._hopeless), timeout_s)
+            return bool(self._ready or self._busy)
 
     @property
     def ready_slots(self) -> int:
@@ -212,6 +214,10 @@ class SlotPool:
             if short:
                 self._add()
 
+    @property
+    def _hopeless(self) -> bool:
+        return self._failures >= _HOPELESS_FAILURES and not self._ready and not self._busy
+
     def _have(self) -> int:
         return len(self._ready) + len(self._busy)
 
@@ -226,7 +232,7 @@ class SlotPool:
         self._indices.add(index)
         try:
             slot = self._warm(index)
-        except (ContainerError, SlotLost, OSError) as error:
+        except (ContainerError, SlotLost, OSError, subprocess.SubprocessError) as error:
             self._indices.discard(index)
             with self._state:
                 if self._closing:
@@ -267,7 +273,11 @@ class SlotPool:
         return slot
 
     def _remove(self, slot: Slot) -> None:
-        slot.remove()
+        try:
+            slot.remove()
+        except (OSError, subprocess.SubprocessError) as error:
+            # What is left of it is removed at the next start.
+            log.warning("slot %s was not removed: %s", slot.name, error)
         with self._state:
             self._indices.discard(slot.index)
 
@@ -288,6 +298,7 @@ class SlotPool:
                     yield clock.stamp(Heartbeat(run_id=spec.run_id))
 
     def _ticks(self, spec: RunSpec, cancel: threading.Event, clock: _Clock) -> Generator[Tick, None, None]:
+        defect = False
         for attempt in range(_ATTEMPTS):
             slot = yield from self._lease(spec, cancel, queued=attempt == 0)
             if slot is None:
@@ -304,17 +315,17 @@ class SlotPool:
             except (SlotLost, OSError) as error:
                 slot.odd = str(error) or type(error).__name__
                 log.warning("run %s lost slot %s: %s", spec.run_id, slot.name, slot.odd)
-            except GeneratorExit:
-                raise
-            except BaseException:
+            except Exception:
+                # A defect of ours. The contract holds all the same, and the slot is in an unknown state.
+                log.exception("run %s failed on slot %s", spec.run_id, slot.name)
                 slot.odd = "a defect of the host"
-                raise
+                defect = True
             finally:
                 self._give_back(slot, execution)
             if result is not None:
                 yield Finished(run_id=spec.run_id, result=result)
                 return
-            if execution is not None and execution.shown:
+            if defect or (execution is not None and execution.shown):
                 break
         yield Finished(run_id=spec.run_id, result=self._without_evidence(spec, cancel))
 
@@ -330,7 +341,7 @@ class SlotPool:
                     slot = self._ready.pop(0)
                     self._busy[slot.name] = slot
                     return slot
-                if self._failures >= _HOPELESS_FAILURES and not self._ready and not self._busy:
+                if self._hopeless:
                     return None
                 if announced:
                     self._state.wait(_LEASE_TICK_S)

@@ -177,6 +177,8 @@ def test_a_host_that_cannot_start_its_slots_says_so_in_the_result(tmp_path: Path
     broken.mkdir(parents=True)
     (broken / "python").symlink_to("/bin/false")
     with SlotPool(HostConfig(venv=broken.parent, state_dir=tmp_path / "state")) as pool:
+        assert not pool.wait_ready(60)
+        assert pool.failure
         ran = run(pool, program("pass"))
     assert ran.result.outcome is Outcome.RUNNER_ERROR
     assert ran.result.message == "The machine that was to run this cannot start its sandboxes."
