@@ -5,13 +5,15 @@ Django's own admin classes take no type arguments at run time, hence the remarks
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from grading import scoring
 from grading.models import CheckResult, Rating, Run, Scorecard, Submission
+from interviews.models import User
 
 
 class ReadOnlyMixin:
@@ -64,7 +66,7 @@ class RatingInline(ReadOnlyMixin, admin.TabularInline):  # type: ignore[type-arg
 
 @admin.register(Scorecard)
 class ScorecardAdmin(ReadOnlyMixin, admin.ModelAdmin):  # type: ignore[type-arg]
-    """Drafts are their author's alone, so only submitted scorecards are shown."""
+    """Those that this person may read on the pages too."""
 
     list_display = ["interview", "author", "recommendation", "submitted_at"]
     list_filter = ["recommendation"]
@@ -72,7 +74,7 @@ class ScorecardAdmin(ReadOnlyMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     inlines = [RatingInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Scorecard]:
-        return super().get_queryset(request).exclude(submitted_at=None)
+        return super().get_queryset(request).filter(pk__in=scoring.readable_anywhere(cast("User", request.user)))
 
 
 @admin.register(Rating)
@@ -81,4 +83,4 @@ class RatingAdmin(ReadOnlyMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     list_select_related = ["criterion", "scorecard__author"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Rating]:
-        return super().get_queryset(request).exclude(scorecard__submitted_at=None)
+        return super().get_queryset(request).filter(scorecard__in=scoring.readable_anywhere(cast("User", request.user)))

@@ -165,10 +165,6 @@ class Report:
     def submitted(self) -> int:
         return len(self.scorecards) + self.withheld
 
-    @property
-    def has_rehearsals(self) -> bool:
-        return any(machine.rehearsed for question in self.questions for machine in question.machines)
-
 
 def report(interview: Interview, reader: User) -> Report:
     """The report as ``reader`` may read it. Load the interview by ``with_people``."""

@@ -311,11 +311,16 @@ def test_somebody_without_a_role_receives_nothing(mine: Conducted, theirs: Condu
     assert found(answers, {PRIVATE, CONFIDENTIAL, CLEO, OTTO}) == {}
 
 
-def test_a_member_of_the_panel_receives_no_others_scorecard_before_their_own(mine: Conducted, colleague: User) -> None:
+@pytest.mark.parametrize("is_superuser", [False, True])
+def test_a_member_of_the_panel_receives_no_others_scorecard_before_their_own(
+    is_superuser: bool, mine: Conducted, colleague: User
+) -> None:
     """The note is the panel's; the evidence and the summary are their author's until everybody has said theirs."""
     Rating.objects.filter(scorecard__author=colleague).update(evidence="Mine.")
     # The walk presses the button that submits, too: without a recommendation it cannot.
     Scorecard.objects.filter(author=colleague).update(summary="Mine.", recommendation="")
+    colleague.is_staff = colleague.is_superuser = is_superuser
+    colleague.save()
     client = Client()
     client.force_login(colleague)
     answers = list(walk(client, values(mine)))

@@ -312,3 +312,5 @@ def test_who_reads_a_scorecard(
     person = User.objects.get(pk=person.pk)
     assert may_read(person, theirs, own_scorecard) is reads
     assert (theirs in scoring.readable(person, interview, Scorecard.objects.all())) is reads
+    if person.has_perm("interviews.see_report", interview):
+        assert (theirs in scoring.readable_anywhere(person)) is reads
