@@ -26,7 +26,8 @@ def start(interview: Interview, *, by: Participant) -> bool:
             return False
         timeline.append(interview, EntryKind.STARTED, by=by)
         position = Interview.objects.values_list("current_position", flat=True).get(pk=interview.pk)
-        _open(interview, position, by=by)
+        if interview.questions.filter(position=position, opened_at=None).exists():
+            _open(interview, position, by=by)
         room_events.publish(interview, "started")
     return True
 

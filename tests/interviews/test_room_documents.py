@@ -218,6 +218,19 @@ def test_changes_of_the_room_happen_once(interview: Interview, interviewer: User
 
 
 @pytest.mark.django_db
+def test_a_question_that_was_opened_before_the_start_is_not_opened_again(
+    interview: Interview, interviewer: User
+) -> None:
+    by = host_of(interview, interviewer)
+    assert rooms.open_question(interview, 2, by=by)
+    assert rooms.start(interview, by=by)
+    interview.refresh_from_db()
+    assert interview.current_position == 2
+    kinds = TimelineEntry.objects.exclude(kind=EntryKind.EDIT).values_list("kind", flat=True)
+    assert list(kinds) == ["question", "started"]
+
+
+@pytest.mark.django_db
 def test_a_candidate_of_another_interview_is_not_admitted(
     interview: Interview, interviewer: User, colleague: User
 ) -> None:
