@@ -62,11 +62,13 @@ def use_new_enough_python() -> None:
     """Goes on in a newer Python where this one is too old and another is installed."""
     if sys.version_info >= OLDEST_PYTHON:
         return
-    newer = find_program("python3.13", "python3.12", "python3.11", "python3.14")
-    if newer is None:
-        here = ".".join(map(str, sys.version_info[:2]))
-        fail(f"Python 3.11 or newer is needed, this is {here}. Install one, then type: make demo PYTHON=python3.11")
-    os.execv(newer, [newer, "-m", "tools.setup", *sys.argv[1:]])  # noqa: S606
+    for name in ("python3.13", "python3.12", "python3.11", "python3.14"):
+        newer = find_program(name)
+        # Asked first: what is found may be a stand-in that only says that this version is not chosen.
+        if newer is not None and subprocess.call([newer, "-c", ""], stderr=subprocess.DEVNULL) == 0:
+            os.execv(newer, [newer, "-m", "tools.setup", *sys.argv[1:]])  # noqa: S606
+    here = ".".join(map(str, sys.version_info[:2]))
+    fail(f"Python 3.11 or newer is needed, this is {here}. Install one, then type: make demo PYTHON=python3.11")
 
 
 def fingerprint(paths: Iterable[Path], *words: str) -> str:
