@@ -51,12 +51,12 @@ def compare_int(got: object, expected: int, *, subject: str, known: Known) -> No
             detail=f"Expected {expected:,}.",
         )
     if got != expected:
-        factor = f" It is {got / expected:.6g} times as much." if expected and abs(got) < 1 << 1000 else ""
+        factor = f"It is {got / expected:.6g} times as much." if expected and abs(got) < 1 << 1000 else ""
         named = [words for words, wrong in known.items() if same(got, wrong)]
         raise Fault(
             f"{subject}: the number is not right.",
             shown=f"It is {got:,}, expected {expected:,}.",
-            detail=_named(named) + factor.strip(),
+            detail=" ".join(part for part in (_named(named), factor) if part),
         )
 
 
@@ -164,7 +164,7 @@ def _value_fault(got: Any, expected: Any, rel_tol: float, abs_tol: float, subjec
     nans = int((have.isnan() & ~want.isnan()).sum()) if not exact else 0
     words = f"{subject}: {'all' if count == got.numel() else 'some'} of its values are wrong"
     words += ", and some are NaN." if nans else "."
-    counted = f"{count:,} of {got.numel():,} are"
+    counted = f"{count:,} of {got.numel():,} elements are"
     worst = f"At {list(where)} it is {got[where].item()!r}, expected {expected[where].item()!r}"
     tolerance = "" if exact else f" (tolerance {abs_tol + rel_tol * scale:.3g})"
     detail = f"NaN: {nans:,} of {got.numel():,}." if nans else ""
@@ -173,4 +173,4 @@ def _value_fault(got: Any, expected: Any, rel_tol: float, abs_tol: float, subjec
 
 
 def _named(names: list[str]) -> str:
-    return f"This is what comes out when {' or '.join(names)}. " if names else ""
+    return f"This is what comes out when {' or '.join(names)}." if names else ""

@@ -26,7 +26,9 @@ def known_outcomes(tensors):
     split = [torch.tensor_split(tensor, ranks) for tensor in tensors]
     total = torch.tensor_split(sum(tensors), ranks)
     return {
-        "nothing is ever added (each rank has its own input)": [split[r][r] for r in range(ranks)],
+        "nothing is ever added, or the schedule ends at another chunk (each rank has its own input)": [
+            split[r][r] for r in range(ranks)
+        ],
         "the raw input is passed on instead of the partial sum (its own and its left neighbour's part)": [
             split[r][r] + split[(r - 1) % ranks][r] for r in range(ranks)
         ],
