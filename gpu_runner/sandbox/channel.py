@@ -57,7 +57,9 @@ class Channel:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
             sent = self._sock.sendmsg([data], rights, socket.MSG_NOSIGNAL)
-            self._sock.sendall(data[sent:], socket.MSG_NOSIGNAL)
+            # Not for nothing: by now the other side may have done all that was asked of it, and be gone.
+            if sent < len(data):
+                self._sock.sendall(data[sent:], socket.MSG_NOSIGNAL)
         except OSError as error:
             raise ChannelClosed(str(error)) from error
 
