@@ -47,6 +47,16 @@ print("sum", total.tolist())
 """
 
 
+#: At one moment: the run goes on, can be stopped, and each of four ranks has printed something already.
+STREAMING = """() => {
+    const ranks = [...document.querySelectorAll(".rank")];
+    const printed = ranks.map((rank, at) => rank.textContent.includes(`rank ${at} of 4: step 3`));
+    const running = document.querySelector("[data-console=state]").textContent.includes("Running");
+    const stoppable = !document.querySelector("[data-part=stop]").hidden;
+    return running && stoppable && printed.length === 4 && printed.every(Boolean);
+}"""
+
+
 class Person:
     """One of the two, and what they look at in the room."""
 
@@ -187,16 +197,13 @@ def type_at_once(interviewer: Person, candidate: Person) -> None:
 
 def run_on_four_ranks(interviewer: Person, candidate: Person) -> None:
     """The candidate runs; both watch four columns fill while the program goes on, and see it end."""
-    candidate.paste(COUNTS_DOWN.format(steps=30))
+    candidate.paste(COUNTS_DOWN.format(steps=80))
     expect(interviewer.editor).to_contain_text("all_reduce")
     candidate.page.get_by_label("Number of ranks").select_option("4")
     candidate.run.click()
 
     for person in (candidate, interviewer):
-        for rank in range(4):
-            expect(person.rank(rank)).to_contain_text(f"rank {rank} of 4: step 3", timeout=RUN_LIMIT_MS)
-        expect(person.state).to_contain_text("Running")
-        expect(person.stop).to_be_visible()
+        person.page.wait_for_function(STREAMING, timeout=RUN_LIMIT_MS)
     for person in (candidate, interviewer):
         for rank in range(4):
             expect(person.rank(rank)).to_contain_text("sum [6.0, 6.0, 6.0, 6.0]", timeout=RUN_LIMIT_MS)
