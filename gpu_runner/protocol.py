@@ -30,6 +30,10 @@ RESULTS_QUEUE = "results"
 CANCEL_CHANNEL = "gpu_runner.cancel"
 
 
+#: All checks of a question together, each on fresh ranks, need more than one program does. A question can say otherwise.
+CHECKS_WALL_S = 60.0
+
+
 def stream_key(run_id: str) -> str:
     """The Redis stream that carries the live events of a run, one ``{"event": JSON}`` entry each."""
     return f"run:{run_id}"

@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from gpu_runner import protocol
 from gpu_runner.protocol import (
+    CHECKS_WALL_S,
     CheckRef,
     CheckStatus,
     Heartbeat,
@@ -47,8 +48,6 @@ logger = logging.getLogger(__name__)
 
 ENTRY = "main.py"
 MAX_TEXT_BYTES = 200_000
-#: All checks of a question together, each on fresh ranks, need more than one program does.
-CHECKS_WALL_S = 60.0
 
 HOST_SILENT = "The machine that ran this stopped answering. This does not count against you; please run it again."
 HOST_UNCLEAR = "The machine sent a result that makes no sense. This does not count against you; please run it again."
@@ -137,14 +136,21 @@ def _require_within_rate(interview: Interview) -> None:
         raise TooManyRuns(f"That were {len(times)} runs in a minute. Please wait {seconds}, then run again.")
 
 
+def limits_of(run: Run) -> Limits:
+    """What this run may use, by its question and mode. Raises ``WireError`` where the question names a limit wrongly."""
+    version = run.question.version
+    named = dict(version.limits)
+    if run.mode == Mode.CHECKS:
+        named = {**named, "wall_s": CHECKS_WALL_S, **version.check_limits}
+    return Limits.from_wire({"version": protocol.VERSION, **named})
+
+
 def spec_of(run: Run) -> RunSpec:
     """What the host needs to know of this attempt. Raises ``InvalidRun`` where the question's own settings do not fit."""
     version = run.question.version
     checks = run.mode == Mode.CHECKS
     try:
-        limits = Limits.from_wire({"version": protocol.VERSION, **version.limits})
-        if checks and limits.wall_s < CHECKS_WALL_S:
-            limits = Limits.from_wire({**limits.to_wire(), "wall_s": CHECKS_WALL_S})
+        limits = limits_of(run)
         return RunSpec(
             run_id=str(run.public_id),
             attempt=run.attempt,

@@ -13,9 +13,9 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import BaseModel, Field
 
-from gpu_runner.protocol import Limits, Mode, Outcome
+from gpu_runner.protocol import Mode, Outcome
 from grading.models import CheckResult, Run, RunQuerySet, RunState
-from grading.runs import CHECKS_WALL_S, count_passed
+from grading.runs import count_passed, limits_of
 from interviews.access import Role
 
 
@@ -189,7 +189,7 @@ def outcome_title(run: Run) -> str:
         case Outcome.SIGNALLED:
             return f"Crashed{_by_rank(run)}: {_signal(run)}"
         case Outcome.TIMED_OUT:
-            return f"Stopped: took longer than {_wall_limit_s(run):g} s"
+            return f"Stopped: took longer than {limits_of(run).wall_s:g} s"
         case Outcome.OUT_OF_MEMORY:
             return "Out of memory"
         case Outcome.OUTPUT_LIMIT:
@@ -233,8 +233,3 @@ def _signal(run: Run) -> str:
     signals = {rank_exit["rank"]: rank_exit["signal"] for rank_exit in run.rank_exits if rank_exit["signal"]}
     name = signals.get(run.first_failed_rank) or next(iter(signals.values()), "")
     return _SIGNAL_WORDS.get(name, name or "a signal")
-
-
-def _wall_limit_s(run: Run) -> float:
-    limit_s = float(run.question.version.limits.get("wall_s", Limits().wall_s))
-    return max(limit_s, CHECKS_WALL_S) if run.mode == Mode.CHECKS else limit_s

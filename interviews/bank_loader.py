@@ -74,6 +74,7 @@ def store(folder: QuestionFolder) -> Loaded:
         max_ranks=table.max_ranks,
         gpus=table.gpus,
         limits=table.limits.model_dump(exclude_none=True),
+        check_limits=table.check_limits.model_dump(exclude_none=True),
         prompt=folder.prompt,
         starter=folder.starter,
         reference=folder.reference,

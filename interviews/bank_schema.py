@@ -62,6 +62,8 @@ class QuestionTable(_Table):
     max_ranks: Annotated[int, Field(ge=1, le=8)] = 1
     gpus: Annotated[int, Field(ge=0, le=8)] = 0
     limits: LimitsTable = LimitsTable()
+    #: What differs from ``limits`` when the checks are run.
+    check_limits: LimitsTable = LimitsTable()
     checks: Annotated[list[CheckTable], Field(min_length=1)]
     wrong: Annotated[list[WrongTable], Field(min_length=3)]
 

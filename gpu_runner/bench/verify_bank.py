@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gpu_runner.protocol import (
+    CHECKS_WALL_S,
     CheckRef,
     CheckStatus,
     Finished,
@@ -54,6 +55,7 @@ class BankQuestion:
     slug: str
     ranks: int
     limits: Limits
+    check_limits: Limits
     checks: tuple[CheckRef, ...]
     titles: dict[str, str]
     checks_source: str
@@ -69,6 +71,7 @@ def read_question(folder: Path) -> BankQuestion:
         slug=table["slug"],
         ranks=table.get("ranks", 1),
         limits=Limits(**table.get("limits", {})),
+        check_limits=Limits(**{**table.get("limits", {}), "wall_s": CHECKS_WALL_S, **table.get("check_limits", {})}),
         checks=tuple(CheckRef(name=check["name"], hidden=check["hidden"]) for check in table["checks"]),
         titles={check["name"]: check["title"] for check in table["checks"]},
         checks_source=(folder / "checks.py").read_text(encoding="utf-8"),
@@ -221,7 +224,7 @@ def _run_checks(question: BankQuestion, source: str, execute: Execute) -> tuple[
         mode=Mode.CHECKS,
         files=(SourceFile(path=_ENTRY, text=source),),
         entry=_ENTRY,
-        limits=question.limits,
+        limits=question.check_limits,
         checks_source=question.checks_source,
         checks=question.checks,
         # Another one each time, as in an interview: a check that depends on its luck shows sooner or later.

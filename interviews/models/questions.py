@@ -84,6 +84,8 @@ class QuestionVersion(models.Model):
     gpus = models.PositiveSmallIntegerField(default=0)
     #: Names and units of ``gpu_runner.protocol.Limits``; what is not named has the default there.
     limits = models.JSONField(default=dict)
+    #: What differs from ``limits`` when all the checks are run; each check starts fresh ranks, so together they take longer.
+    check_limits = models.JSONField(default=dict)
     prompt = models.TextField()
     starter = models.TextField()
     reference = models.TextField()

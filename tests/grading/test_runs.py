@@ -147,10 +147,12 @@ class TestTheSpec:
         assert spec.limits.wall_s == 60
 
     @pytest.mark.parametrize(
-        ("named", "mode", "wall_s"), [(3, Mode.PROGRAM, 3), (3, Mode.CHECKS, 60), (90, Mode.CHECKS, 90)]
+        ("named", "mode", "wall_s"), [({}, Mode.PROGRAM, 3), ({}, Mode.CHECKS, 60), ({"wall_s": 25}, Mode.CHECKS, 25)]
     )
-    def test_the_question_names_its_limits(self, make_run: MakeRun, named: int, mode: Mode, wall_s: float) -> None:
-        QuestionVersion.objects.update(limits={"wall_s": named, "memory_mb": 512})
+    def test_the_question_names_its_limits(
+        self, make_run: MakeRun, named: dict[str, float], mode: Mode, wall_s: float
+    ) -> None:
+        QuestionVersion.objects.update(limits={"wall_s": 3, "memory_mb": 512}, check_limits=named)
         run = make_run(mode)
         limits = runs.spec_of(Run.objects.get(pk=run.pk)).limits
         assert (limits.wall_s, limits.memory_mb) == (wall_s, 512)

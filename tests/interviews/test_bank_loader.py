@@ -25,6 +25,9 @@ max_ranks = 2
 [limits]
 wall_s = 5
 
+[check_limits]
+wall_s = 20
+
 [[checks]]
 name = "small_numbers"
 title = "Small numbers"
@@ -88,6 +91,7 @@ def test_a_question_is_loaded_whole(bank: Path) -> None:
     (loaded,) = load_bank(bank)
     version = loaded.version
     assert (version.number, version.title, version.minutes, version.limits) == (1, "Adding", 10, {"wall_s": 5.0})
+    assert version.check_limits == {"wall_s": 20.0}
     assert [(c.name, c.hidden) for c in version.checks.all()] == [("small_numbers", False), ("large_numbers", True)]
     assert [f.title for f in version.follow_ups.all()] == ["Why?", "How fast?"]
     assert version.outline.text == "Five minutes each.\n"
@@ -140,15 +144,15 @@ def test_a_missing_bank_is_an_error(tmp_path: Path) -> None:
         (
             'name = "large_numbers"',
             'name = "huge"',
-            "question.toml:20: checks.2.name: checks.py has no function 'huge'",
+            "question.toml:23: checks.2.name: checks.py has no function 'huge'",
         ),
-        ("hidden = true", "hidden = 1", "question.toml:22: checks.2.hidden: Input should be a valid boolean"),
+        ("hidden = true", "hidden = 1", "question.toml:25: checks.2.hidden: Input should be a valid boolean"),
         (
             'fails = ["small_numbers"]',
             'fails = ["other"]',
-            "question.toml:28: wrong.1.fails: 'other' is not among the checks",
+            "question.toml:31: wrong.1.fails: 'other' is not among the checks",
         ),
-        ('file = "minus.py"', 'file = "plus.py"', "question.toml:31: wrong.2.file: no file wrong/plus.py"),
+        ('file = "minus.py"', 'file = "plus.py"', "question.toml:34: wrong.2.file: no file wrong/plus.py"),
         ("max_ranks = 2", "max_ranks = ", "question.toml:9: not TOML: Invalid value"),
         ('slug = "adding"', 'slug = "addition"', "question.toml:1: slug: 'addition' is not the folder's name 'adding'"),
         ("ranks = 1\nmax_ranks", "ranks = 3\nmax_ranks", "question.toml:1: ranks is above max_ranks"),
