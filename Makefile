@@ -30,9 +30,9 @@ test-sqlite test-postgres test-containers test-browser lint types: ## one step o
 format: ## write the code in the project's style
 	@$(RUN) -m ruff check --fix --quiet . ; $(RUN) -m ruff format .
 
-bench: ## measure the runner and the way from the request to the row, print a table of each
+bench: ## measure the runner, the way from the request to the row, and the start of the demo
 	@$(PYTHON) -m tools.setup --quiet
-	@status=0; $(RUN) -m gpu_runner.bench || status=1; $(RUN) -m tools.bench_runs || status=1; exit $$status
+	@status=0; for bench in gpu_runner.bench tools.bench_runs tools.bench_demo; do $(RUN) -m $$bench || status=1; done; exit $$status
 
 verify-bank: ## hold every reference and wrong answer of the bank to its checks
 	@$(PYTHON) -m tools.setup --quiet

@@ -24,6 +24,7 @@ def main() -> None:
     verdict = "ok" if again_s <= LIMIT_S else "FALLS SHORT"
     say(f"make demo to the links, data kept        {again_s:8.1f} s   ≤ {LIMIT_S:g} s   {verdict}")
     say(f"load of the machine meanwhile            {os.getloadavg()[0]:8.1f}")
+    sys.exit(0 if again_s <= LIMIT_S else 1)
 
 
 def time_to_links_s(folder: Path) -> float:
