@@ -32,7 +32,7 @@ format: ## write the code in the project's style
 
 bench: ## measure the runner, the way from the request to the row, and the start of the demo
 	@$(PYTHON) -m tools.setup --quiet
-	@status=0; for bench in gpu_runner.bench tools.bench_runs tools.bench_demo; do $(RUN) -m $$bench || status=1; done; exit $$status
+	@$(RUN) -m tools.bench
 
 verify-bank: ## hold every reference and wrong answer of the bank to its checks
 	@$(PYTHON) -m tools.setup --quiet

@@ -71,7 +71,7 @@ def main() -> int:
         rows = measure(config, Path(folder), runs=chosen.runs, cold=chosen.cold)
     print_table(rows)
     write_report(rows)
-    short = [row.name for row in rows if not row.holds]
+    short = [f"{row.name} ({row.value:.4g} {row.unit}, {row.limit:g} {row.unit})" for row in rows if not row.holds]
     print(f"bench-runner: falls short: {'; '.join(short)}" if short else "bench-runner: holds")
     return 1 if short else 0
 
