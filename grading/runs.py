@@ -317,7 +317,8 @@ def _columns(run: Run, result: RunResult) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "outcome": result.outcome.value,
         "message": clean_text(result.message, 10_000),
-        "wall_s": clean_number(result.wall_s),
+        # What never ran took no time that anybody should read.
+        "wall_s": clean_number(result.wall_s) if result.wall_s > 0 else None,
         "cpu_s": clean_number(result.cpu_s),
         "peak_memory_mb": clean_number(result.peak_memory_mb),
         "rank_exits": [clean_json(exits[rank]) for rank in sorted(exits)],

@@ -352,3 +352,10 @@ class TestStopping:
         runs.request_stop(Run.objects.get(pk=run.pk), candidate)
         run.refresh_from_db()
         assert (run.outcome, run.message, run.cancel_requested_at) == ("exited", "done", None)
+
+
+def test_a_run_that_never_ran_took_no_time(make_run: MakeRun) -> None:
+    run = make_run()
+    assert runs.end_run(run, Outcome.CANCELLED, "Stopped.")
+    run.refresh_from_db()
+    assert run.wall_s is None
